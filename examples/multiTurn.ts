@@ -19,10 +19,7 @@ const guessing = (numbers: readonly number[]) => (tasks: T.TaskContext) =>
 export const recipe = T.defineRecipe({
   name: 'guessing',
   summary: 'Train a model by GRPO to guess numbers from hints.',
-  settings: T.withDefaults(T.policySettings, { steps: 20, sampling: { maxNewTokens: 16 } }),
-  build: async (settings, context) => {
-    const model = await T.orThrow(T.loadPretrained(settings.model))
-    const heldOut = [{ env: guessing([2, 5, 8]), measure: 'return' as const }]
-    return T.policyRun(settings, { model, env: guessing([0, 1, 3, 4, 6, 7, 9]), heldOut }, context)
-  },
+  defaults: { steps: 20, sampling: { maxNewTokens: 16 } },
+  env: guessing([0, 1, 3, 4, 6, 7, 9]),
+  heldOut: [{ env: guessing([2, 5, 8]), measure: 'return' }],
 })

@@ -14,12 +14,8 @@ const ask = async ({ query }: T.Task, { baseUrl }: { readonly baseUrl: string })
 export const recipe = T.defineRecipe({
   name: 'ownAgent',
   summary: 'Train an agent of my own by GRPO.',
-  settings: T.withDefaults(T.policySettings, { steps: 20 }),
-  build: async (settings, context) => {
-    const model = await T.orThrow(T.loadPretrained(settings.model))
-    const tasks = T.wordProblems(T.child(T.keyFromSeed(settings.seed), 'tasks'), { split: 'rl' })
-    const heldOut = [{ tasks: T.heldOutProblems() }]
-    const reward = gsm8kAnswerReward()
-    return T.policyRun(settings, { model, agent: capture({ run: ask }), tasks, reward, heldOut }, context)
-  },
+  agent: capture({ run: ask }),
+  tasks: ({ key }) => T.wordProblems(key, { split: 'rl' }),
+  reward: gsm8kAnswerReward(),
+  heldOut: T.heldOutProblems(),
 })

@@ -46,7 +46,7 @@ export const recipe = T.defineRecipe({
     shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
     batch: T.z.number().int().positive().default(64).describe('conversations per step of that training'),
   }),
-  env: () => envOfTask(env),
+  envOfTask: () => envOfTask(env),
   tasks: () => training,
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
@@ -61,6 +61,6 @@ export const recipe = T.defineRecipe({
           context.onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
       }),
     )
-    return T.policyRun(settings, { model, env: env(training), heldOut: [{ env: env(heldOut) }] }, context)
+    return T.defineRun(T.grpoParts(settings, { model, env: env(training), heldOut: [{ env: env(heldOut) }] }), context)
   },
 })

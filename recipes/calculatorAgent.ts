@@ -87,7 +87,10 @@ export const recipe = T.defineRecipe({
       agentOf(chosen, given).env({ source, ...tasks, maxTurns: 3 })
     const source = T.shuffled(T.taskList('sums', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
     const evaluated = [{ env: env(T.taskList('held-out sums', heldOut), {}) }]
-    return T.policyRun(chosen, { model, metrics, env: env(source, { toolOptions }), heldOut: evaluated }, context)
+    return T.defineRun(
+      T.grpoParts(chosen, { model, metrics, env: env(source, { toolOptions }), heldOut: evaluated }),
+      context,
+    )
   },
   agent: async (chosen, context) => {
     const { config, arrays, text } = await startModel(chosen, context)

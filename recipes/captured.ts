@@ -22,17 +22,12 @@ const agent = async ({ query }: T.Task, { baseUrl }: { readonly baseUrl: string 
 export const recipe = T.defineRecipe({
   name: 'captured',
   summary: 'Train an agent as it is, by GRPO: a program that asks a chat API, which the run serves.',
-  settings: T.withDefaults(T.policySettings, { steps: 16, keep: { evalEvery: 4 } }).extend({
+  defaults: { steps: 16, keep: { evalEvery: 4 } },
+  settings: {
     timeout: T.z.number().positive().default(60).describe('time limit of an attempt in seconds'),
-  }),
-  build: async (settings, context) => {
-    const model = await T.orThrow(T.loadPretrained(settings.model))
-    const parts = {
-      agent: capture({ name: 'agent', run: agent, timeoutMs: 1000 * settings.timeout }),
-      tasks: T.wordProblems(T.child(T.keyFromSeed(settings.seed), 'tasks'), { split: 'rl' }),
-      reward: gsm8kAnswerReward(),
-      heldOut: [{ tasks: T.heldOutProblems() }],
-    }
-    return T.policyRun(settings, { model, ...parts }, context)
   },
+  agent: ({ settings }) => capture({ name: 'agent', run: agent, timeoutMs: 1000 * settings.timeout }),
+  tasks: ({ key }) => T.wordProblems(key, { split: 'rl' }),
+  reward: gsm8kAnswerReward(),
+  heldOut: T.heldOutProblems(),
 })

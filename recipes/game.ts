@@ -36,7 +36,7 @@ export const recipe = T.defineRecipe({
   name: 'game',
   summary: 'Train any model by self-play in a game, by its name, or serve the game as an environment.',
   settings,
-  env: (chosen) => {
+  envOfTask: (chosen) => {
     const { play, opponent } = playOf(chosen)
     return soloGame({ ...play, opponent })
   },

@@ -44,7 +44,7 @@ export const recipe = T.defineRecipe({
       .prefault({}),
   }),
   mayChange: ['engine'],
-  env: (settings) => envOfTask((source) => problemEnv(source, settings)),
+  envOfTask: (settings) => envOfTask((source) => problemEnv(source, settings)),
   tasks: async (settings) => (await T.orThrow(T.rowTasks(settings, GSM8K))).train,
   build: async (settings, context) => {
     const { engine, sampling } = settings
@@ -60,6 +60,9 @@ export const recipe = T.defineRecipe({
             ...(engine.folder !== null && { folder: engine.folder }),
           })
     const heldOut = [{ env: problems(data.heldOut), tasks: data.heldOutTasks }]
-    return T.policyRun(settings, { model, env: problems(source), heldOut, ...(sampler && { sampler }) }, context)
+    return T.defineRun(
+      T.grpoParts(settings, { model, env: problems(source), heldOut, ...(sampler && { sampler }) }),
+      context,
+    )
   },
 })

@@ -25,13 +25,12 @@ export const recipe = T.defineRecipe({
     const systemPrompt = settings.judged === 'answer' ? { systemPrompt: IFEVAL_SYSTEM_PROMPT } : {}
     const prompts = (source: typeof data.train) => (tasks: T.TaskContext) =>
       T.IFEvalEnv({ source, reward, ...systemPrompt, ...tasks })
-    return T.policyRun(
-      settings,
-      {
+    return T.defineRun(
+      T.grpoParts(settings, {
         model,
         env: prompts(T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))),
         heldOut: [{ env: prompts(data.heldOut), tasks: data.heldOutTasks }],
-      },
+      }),
       context,
     )
   },

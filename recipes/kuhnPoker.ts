@@ -39,7 +39,7 @@ export const recipe = T.defineRecipe({
   name: 'kuhnPoker',
   summary: 'Make a tiny model and train it by self-play towards an equilibrium of Kuhn poker.',
   settings,
-  env: () => soloGame({ game, opponent: policyStrategy(solveGame(anyGame(game))), solvedAt: 1 }),
+  envOfTask: () => soloGame({ game, opponent: policyStrategy(solveGame(anyGame(game))), solvedAt: 1 }),
   tasks: () => seatTasks(game),
   build: async (chosen) => {
     const key = T.keyFromSeed(chosen.seed)

@@ -20,9 +20,12 @@ export const recipe = T.defineRecipe({
     const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
     const asked = settings.systemPrompt === null ? {} : { systemPrompt: settings.systemPrompt }
     const problems = (from: typeof source) => (tasks: T.TaskContext) => T.MATHEnv({ source: from, ...asked, ...tasks })
-    return T.policyRun(
-      settings,
-      { model, env: problems(source), heldOut: [{ env: problems(data.heldOut), tasks: data.heldOutTasks }] },
+    return T.defineRun(
+      T.grpoParts(settings, {
+        model,
+        env: problems(source),
+        heldOut: [{ env: problems(data.heldOut), tasks: data.heldOutTasks }],
+      }),
       context,
     )
   },

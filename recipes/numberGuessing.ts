@@ -67,7 +67,7 @@ export const recipe = T.defineRecipe({
   name: 'numberGuessing',
   summary: 'Make a tiny model and train it by GRPO to guess a number from hints, over several turns.',
   settings,
-  env: (chosen) => envOfTask(guessing(chosen)),
+  envOfTask: (chosen) => envOfTask(guessing(chosen)),
   tasks: secrets,
   build: async (chosen, context) => {
     const key = T.keyFromSeed(chosen.seed)
@@ -90,6 +90,9 @@ export const recipe = T.defineRecipe({
     )
     const [source, env] = [secrets(chosen), guessing(chosen)]
     const heldOut = [{ env: env(source), sharedTasks: 'allow' as const }]
-    return T.policyRun(chosen, { model, env: env(T.shuffled(source, T.child(key, 'order'))), heldOut }, context)
+    return T.defineRun(
+      T.grpoParts(chosen, { model, env: env(T.shuffled(source, T.child(key, 'order'))), heldOut }),
+      context,
+    )
   },
 })

@@ -28,7 +28,7 @@ export const recipe = T.defineRecipe({
   }).extend({
     shown: T.z.number().int().positive().default(16_384).describe('reversed words for supervised training before GRPO'),
   }),
-  env: () => envOfTask(env),
+  envOfTask: () => envOfTask(env),
   tasks: ({ seed }) => words(T.child(T.keyFromSeed(seed), 'train')),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
@@ -61,9 +61,8 @@ export const recipe = T.defineRecipe({
         },
       ),
     )
-    return T.policyRun(
-      settings,
-      {
+    return T.defineRun(
+      T.grpoParts(settings, {
         model,
         env: env(words(T.child(key, 'train'))),
         heldOut: [
@@ -74,7 +73,7 @@ export const recipe = T.defineRecipe({
             sharedTasks: 'allow',
           },
         ],
-      },
+      }),
       context,
     )
   },

@@ -48,7 +48,7 @@ export const recipe = T.defineRecipe({
 
     const learner = T.localLearner({ ...learnerParts(settings, model), loss: T.SFTLoss({ reduction: 'token-mean' }) })
 
-    // Without own rows, evaluate the share of word problems that the model solves, too.
+    // Besides the held-out loss, evaluate the share of word problems that the model solves.
     const sampling = { temperature: 0, maxNewTokens: 64 }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const problems = ({ groups: prompts, start }: T.EvaluationContext) =>
@@ -59,10 +59,7 @@ export const recipe = T.defineRecipe({
       data: train,
       learner,
       updater: T.inProcessUpdater(policy),
-      evaluate: [
-        T.lossEvaluator({ data: heldOut, learner, score: 'loss' }),
-        ...(settings.dataset === null ? [solved] : []),
-      ],
+      evaluate: [T.lossEvaluator({ data: heldOut, learner, score: 'loss' }), solved],
       record: { model, exports: exportsOf(settings, model, learner) },
     })
     return closing(run, policy.release)

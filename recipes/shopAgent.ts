@@ -87,7 +87,10 @@ export const recipe = T.defineRecipe({
     const env = (source: T.TaskSource) => (part: T.TaskContext) => agentOf(chosen).env({ source, ...part, maxTurns: 5 })
     const source = T.shuffled(T.taskList('goals', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
     const evaluated = [{ env: env(T.taskList('held-out goals', heldOut)) }]
-    return T.policyRun(chosen, { model: await startModel(chosen), env: env(source), heldOut: evaluated }, context)
+    return T.defineRun(
+      T.grpoParts(chosen, { model: await startModel(chosen), env: env(source), heldOut: evaluated }),
+      context,
+    )
   },
   agent: async (chosen) => {
     const { config, arrays, text } = await startModel(chosen)

@@ -60,7 +60,7 @@ export const recipe = T.defineRecipe({
   name: 'ticTacToe',
   summary: 'Make a tiny model and train it at tic-tac-toe until a perfect player cannot beat it.',
   settings,
-  env: () => soloGame({ game, opponent: minimaxStrategy(game) }),
+  envOfTask: () => soloGame({ game, opponent: minimaxStrategy(game) }),
   tasks: () => seatTasks(game),
   build: async (chosen) => {
     const model = chosen.from === null ? await startModel(chosen) : await T.orThrow(T.loadPretrained(chosen.from))

@@ -17,19 +17,18 @@ export const recipe = T.defineRecipe({
       .default(null)
       .describe('rows for evaluation; off: held-out rows of the data set'),
   }),
-  env: () => envOfTask((source) => (tasks) => T.GSM8KEnv({ source, ...tasks })),
+  envOfTask: () => envOfTask((source) => (tasks) => T.GSM8KEnv({ source, ...tasks })),
   tasks: async (settings) => (await wordTasks(settings)).train,
   build: async (settings, context) => {
     const model = T.orThrow(await T.loadPretrained(settings.model)())
     const data = await wordTasks(settings)
     const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
-    return T.policyRun(
-      settings,
-      {
+    return T.defineRun(
+      T.grpoParts(settings, {
         model,
         env: (tasks) => T.GSM8KEnv({ source, ...tasks }),
         heldOut: [{ env: (tasks) => T.GSM8KEnv({ source: data.heldOut, ...tasks }), tasks: data.heldOutTasks }],
-      },
+      }),
       context,
     )
   },

@@ -9,7 +9,8 @@ import { copyFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { selectBackend } from '../src/engine/select.js'
-import { policyRun } from '../src/run/policyRun.js'
+import { defineRun } from '../src/run/defineRun.js'
+import { grpoParts } from '../src/run/grpoParts.js'
 import { policySettings } from '../src/run/settings.js'
 import { train } from '../src/run/train.js'
 import { capture } from '../src/serve/capture/agent.js'
@@ -39,16 +40,18 @@ const settings = policySettings.parse({
   ...{ steps: Number(steps), tasks: { prompts: 4, group: Number(group) }, sampling: { maxNewTokens: 24 } },
   ...{ learner: { learningRate: 1e-3 }, keep: { evalEvery: Number(steps), evalTasks: 4 } },
 })
-const run = await policyRun(settings, {
-  model: await lookupModel(tool),
-  agent: capture({
-    ...{ name, maxConcurrent: 4, timeoutMs: 300_000 },
-    run: ({ query }, { baseUrl }) => agents[name]!(query, baseUrl, codeOf),
+const run = await defineRun(
+  grpoParts(settings, {
+    model: await lookupModel(tool),
+    agent: capture({
+      ...{ name, maxConcurrent: 4, timeoutMs: 300_000 },
+      run: ({ query }, { baseUrl }) => agents[name]!(query, baseUrl, codeOf),
+    }),
+    tasks: lookupTasks,
+    reward: ({ prediction, answer }) => (prediction === answer ? 1 : 0),
+    onFailure: (failure) => console.error(JSON.stringify(failure)),
   }),
-  tasks: lookupTasks,
-  reward: ({ prediction, answer }) => (prediction === answer ? 1 : 0),
-  onFailure: (failure) => console.error(JSON.stringify(failure)),
-})
+)
 let largest = 0
 for await (const event of train(run, { steps: settings.steps, every: { evaluate: settings.steps } })) {
   if (event.type !== 'step') continue

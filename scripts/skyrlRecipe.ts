@@ -14,9 +14,12 @@ export const recipe = T.defineRecipe({
   name: 'letters',
   summary: 'Train a random model to reply with a lower-case letter.',
   settings: T.withDefaults(T.policySettings, { sampling: { maxNewTokens: 2 } }),
-  env: () => envOfTask(env),
+  envOfTask: () => envOfTask(env),
   build: async (settings, context) => {
     const model = T.orThrow(await T.loadPretrained(settings.model)())
-    return T.policyRun(settings, { model, env: env(source), heldOut: [{ env: env(source), temperature: 1 }] }, context)
+    return T.defineRun(
+      T.grpoParts(settings, { model, env: env(source), heldOut: [{ env: env(source), temperature: 1 }] }),
+      context,
+    )
   },
 })

@@ -44,6 +44,7 @@ export const SECTIONS: readonly Section[] = [
         '28-workers',
         '29-browser',
         '39-accelerators',
+        '40-your-own-loss',
         '30-tracking',
         '31-benchmarks',
       ],

@@ -135,6 +135,7 @@ export {
   type TurnScene,
 } from './envs/multiTurnEnv.js'
 export { type RolloutOptions, type RolloutSteps, rollout } from './envs/rollout.js'
+export { SingleTurnEnv, type SingleTurnEnvOptions } from './envs/singleTurnEnv.js'
 export { type TokenEnvText, tokenEnv } from './envs/tokenEnv.js'
 export { AddThinkingPrompt, type AddThinkingPromptOptions } from './envs/transforms/addThinkingPrompt.js'
 export { CountdownRewardParser, GSM8KRewardParser, MATHRewardParser } from './envs/transforms/answerParsers.js'
@@ -193,6 +194,7 @@ export {
   TransformersWrapper,
   type TransformersWrapperOptions,
 } from './modules/transformersWrapper.js'
+export { defineAdvantage } from './objectives/advantages/defineAdvantage.js'
 export { MCAdvantage, type MCAdvantageOptions } from './objectives/advantages/mcAdvantage.js'
 export { MCAdvantageSelector, type MCAdvantageSelectorOptions } from './objectives/advantages/mcAdvantageSelector.js'
 export { GAE } from './objectives/advantages/valueAdvantages.js'
@@ -213,6 +215,15 @@ export { muon } from './objectives/updates/muon.js'
 export type { Optimizer } from './objectives/updates/optimizer.js'
 export { sgd } from './objectives/updates/sgd.js'
 export { type ValueBatch, valueLoss } from './objectives/valueLoss.js'
+export {
+  type AgentRecipeOptions,
+  defineRecipe,
+  type RecipeContext,
+  type RecipeEnv,
+  type RecipeOptions,
+  type TaskRecipeOptions,
+} from './run/defineRecipe.js'
+export { defineRun } from './run/defineRun.js'
 export { describeEvent } from './run/describeEvent.js'
 export {
   type EvaluationContext,
@@ -222,20 +233,14 @@ export {
   evaluator,
 } from './run/evaluation.js'
 export type { RunEvent } from './run/events.js'
+export { grpoParts } from './run/grpoParts.js'
 export { lossEvaluator } from './run/lossEvaluator.js'
 export { makeModel } from './run/makeModel.js'
+export type { PolicyRunParts, TaskContext, TaskEnv } from './run/modelRun.js'
 export type { AlarmOptions, KeepOptions, TrainOptions } from './run/options.js'
-export { type PolicyRunParts, policyRun, type TaskContext, type TaskEnv } from './run/policyRun.js'
-export {
-  type BuildContext,
-  defineRecipe,
-  type Recipe,
-  type RecipeAgent,
-  type RecipeOptions,
-  type SettingsFailure,
-} from './run/recipe.js'
+export type { BuildContext, Recipe, RecipeAgent, SettingsFailure } from './run/recipe.js'
 export { rowBatches, splitRows } from './run/rowBatches.js'
-export { type AnyRun, type DataRunParts, defineRun, type RunParts } from './run/run.js'
+export type { AnyRun, DataRunParts, RunParts } from './run/run.js'
 export { dataSettings, type PolicySettings, policySettings, settings } from './run/settings.js'
 export { type RunStore, runFolder } from './run/store.js'
 export { heldOutProblems, rowSettings, rowTasks, type TaskSettings, trainingTasks } from './run/tasks.js'

@@ -44,6 +44,7 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ TensorDict: 'tensordict', ReplayBuffer: 'torchrl', RandomSampler: 'torchrl', PrioritizedSampler: 'torchrl' },
   ...{ SamplerWithoutReplacement: 'torchrl', RoundRobinWriter: 'torchrl', GAE: 'torchrl', VTrace: 'torchrl' },
   ...{ RewardSum: 'torchrl', Tokenizer: 'torchrl', MultiTurnEnv: 'verifiers' },
+  SingleTurnEnv: 'verifiers',
   ...{ Agent: 'AgentFly', HFAgent: 'AgentFly', ReactAgent: 'AgentFly', CodeAgent: 'AgentFly', AutoAgent: 'AgentFly' },
   ...{ ActionAgent: 'AgentFly', SearchR1Agent: 'AgentFly', BashSWEAgent: 'AgentFly', Qwen3CoderSWEAgent: 'AgentFly' },
   ...{ FunctionCallSWEAgent: 'AgentFly', AsyncVLLMBackend: 'AgentFly', AsyncVLLMConfig: 'AgentFly' },

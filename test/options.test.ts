@@ -178,7 +178,6 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   planTournament: ['seat', 'seats'],
   playGame: ['maxRound', 'maxRounds', 1],
   policyLoss: ['aggregations', 'aggregation'],
-  policyRun: ['samplers', 'sampler', 1],
   ppoLoss: ['valueCoefficients', 'valueCoefficient'],
   pretrainedFiles: ['floats', 'float', 1],
   PrioritizedSampler: ['epsilons', 'epsilon'],
@@ -261,6 +260,8 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   wandbSink: ['entitys', 'entity'],
   weightedReward: ['succes', 'success', 1],
   weightedService: ['succes', 'success', 1],
+  SingleTurnEnv: ['rewards', 'reward'],
+  defineAdvantage: ['computes', 'compute'],
 }
 
 /** Functions with a parameter of options that are checked in another way. */

@@ -10,9 +10,8 @@ export const recipe = T.defineRecipe({
     const key = T.keyFromSeed(settings.seed)
     const model = await T.orThrow(T.loadPretrained(settings.model))
     const heldOut = balls(questions(T.child(T.keyFromSeed(0), 'held out')))
-    return T.policyRun(
-      settings,
-      { model, env: balls(questions(T.child(key, 'questions'))), heldOut: [{ env: heldOut }] },
+    return T.defineRun(
+      T.grpoParts(settings, { model, env: balls(questions(T.child(key, 'questions'))), heldOut: [{ env: heldOut }] }),
       context,
     )
   },

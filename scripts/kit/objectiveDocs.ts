@@ -53,7 +53,7 @@ const SECTIONS: readonly Section[] = [
     intro:
       'Functions of batches: `MCAdvantage`, `GAE`, `VTrace`, and `batchAdvantage` of any estimator on plain arrays in float64. No gradient flows through them.',
     names: [
-      ...['MCAdvantage', 'GAE', 'VTrace'],
+      ...['MCAdvantage', 'GAE', 'VTrace', 'defineAdvantage'],
       ...['groupAdvantage', 'grpoAdvantage', 'rlooAdvantage', 'opoAdvantage', 'gpgAdvantage'],
       ...['passKAdvantage', 'reinforcePlusPlusBaseline', 'gdpoAdvantage', 'reinforcePlusPlus', 'remaxAdvantage', 'gae'],
       ...['segmentGAE', 'segmentRewards', 'optimalTokenBaseline', 'vTrace', 'whiten'],

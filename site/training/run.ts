@@ -3,12 +3,13 @@ import {
   type AnyRun,
   append,
   child,
+  defineRun,
   GSM8KEnv,
+  grpoParts,
   keyFromSeed,
   loadPretrained,
   orThrow,
   pipe,
-  policyRun,
   policySettings,
   rewardTransform,
   shuffled,
@@ -50,9 +51,11 @@ export const pageRun = async (settings: ReturnType<typeof settingsOf>, reward: (
   const data = orThrow(await trainingTasks(settings, child(child(key, 'tasks'), 'word problems'))())
   const source = shuffled(data.train, child(key, 'tasks'))
   const edited = rewardTransform({ reward: editedReward(gsm8kAnswerReward(), reward), when: 'turn' })
-  return policyRun(settings, {
-    model,
-    env: (tasks) => pipe(GSM8KEnv({ source, ...tasks, computeReward: false }), append(edited)),
-    heldOut: [{ env: (tasks) => GSM8KEnv({ source: data.heldOut, ...tasks }), tasks: data.heldOutTasks }],
-  })
+  return defineRun(
+    grpoParts(settings, {
+      model,
+      env: (tasks) => pipe(GSM8KEnv({ source, ...tasks, computeReward: false }), append(edited)),
+      heldOut: [{ env: (tasks) => GSM8KEnv({ source: data.heldOut, ...tasks }), tasks: data.heldOutTasks }],
+    }),
+  )
 }

@@ -119,7 +119,7 @@ export interface Agent {
    */
   readonly run: (options: AgentRunOptions) => TE.TaskEither<Failure, AgentRunResult>
   /**
-   * The agent's environment, for `LLMCollector`, `policyRun` and `train`. `run` plays the same one.
+   * The agent's environment, for `LLMCollector`, `grpoParts` and `train`. `run` plays the same one.
    */
   readonly env: (options: TrainedEnvOptions) => Env<AgentState, HistoryAction>
   /** Frees the backend. */

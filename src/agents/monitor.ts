@@ -37,7 +37,7 @@ export interface AgentMonitor {
   /** The option `toolOptions.onCall` of the agent. */
   readonly onCall: (event: CallNotice) => void
   /**
-   * The part `metrics` of `policyRun`. Returns the metrics of a collected batch, and of the calls
+   * The part `metrics` of `grpoParts`. Returns the metrics of a collected batch, and of the calls
    * and pools since the previous batch.
    */
   readonly metrics: (batch: TensorDict) => Readonly<Record<string, number>>

@@ -8,7 +8,6 @@ import type { GameRecord } from '../arena/matches/records.js'
 import type { TournamentEvent, TournamentResult } from '../arena/matches/tournament.js'
 import type { FinishedArena } from '../arena/session/arenaSession.js'
 import type { GameResult } from '../arena/statistics/results.js'
-import { countOf } from '../core/countOf.js'
 import { describe } from '../core/failure.js'
 import { print, printError } from '../live/output.js'
 
@@ -35,7 +34,7 @@ const moveLines = ({ seats, moves }: GameRecord): readonly string[] =>
   )
 
 const resultOfGame = ({ game, games, players, pairs, seats }: GameResult): readonly string[] => [
-  `${game}, ${countOf(games, 'game')}`,
+  `${game}, ${games} games`,
   ...players.map(({ name, wins, draws, losses, winShare, illegal, forfeits, againstRandom }) => {
     const test =
       againstRandom === null
@@ -51,7 +50,7 @@ const resultOfGame = ({ game, games, players, pairs, seats }: GameResult): reado
 ]
 
 /** Describes the results in lines of text. */
-const resultLines = ({ results, exploitability, report }: FinishedArena): readonly string[] => [
+const resultLines = ({ results, exploitability, report, noTables }: FinishedArena): readonly string[] => [
   ...results.games.flatMap(resultOfGame),
   ...(results.ratings.length > 0 ? ['ratings'] : []),
   ...results.ratings.map(
@@ -60,6 +59,7 @@ const resultLines = ({ results, exploitability, report }: FinishedArena): readon
   ...exploitability.map(
     ({ game, player, nashConv, from }) => `NashConv of ${player} in ${game}: ${fixed(nashConv, 4)} (from ${from})`,
   ),
+  ...(noTables === null ? [] : [`no Parquet files: ${noTables}`]),
   `report: ${report}`,
 ]
 
@@ -100,7 +100,7 @@ export const arenaDisplay = ({ log_level }: Pick<ArenaConfig, 'log_level'>, form
         return
       }
       if (event.type === 'start') {
-        if (level <= 1 && event.done > 0) say(`continuing after ${event.done} of ${countOf(event.total, 'game')}`)
+        if (level <= 1 && event.done > 0) say(`continuing after ${event.done} of ${event.total} games`)
         return
       }
       const every = Math.ceil(event.total / LINES)

@@ -53,9 +53,9 @@ export const threadsOfRun = ({ run }: Pick<Chosen, 'run'>, { compute }: Settings
 }
 
 const trialsOf = (run: AnyRun, { recipe }: Pick<Chosen, 'recipe'>): LearningTrials => {
-  if ('trials' in run) return run.trials as LearningTrials // only runs of policyRun have the field
+  if ('trials' in run) return run.trials as LearningTrials // only runs of grpoParts have the field
   throw new CommandError(
-    `the recipe ${recipe.name} cannot be calibrated: --calibrate needs a recipe that uses policyRun`,
+    `the recipe ${recipe.name} cannot be calibrated: --calibrate needs a recipe that uses grpoParts`,
   )
 }
 
@@ -97,7 +97,7 @@ const calibrationOf = async (run: AnyRun, chosen: Chosen): Promise<Calibration |
  * closes it, and builds a new one as if the fastest candidate had been given by flags.
  *
  * Returns  `null` after Ctrl-C.
- * Errors   throws CommandError if the recipe does not use `policyRun`, and for expected failures of
+ * Errors   throws CommandError if the recipe does not use `grpoParts`, and for expected failures of
  *          the trials.
  * Effects  sets the threads of the engine.
  */

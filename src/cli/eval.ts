@@ -3,7 +3,6 @@
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
 import { untilAborted } from '../core/cancellation.js'
-import { countOf } from '../core/countOf.js'
 import { changedInputs } from '../data/inputs.js'
 import { print } from '../live/output.js'
 import type { EvaluationResult, Evaluator } from '../run/evaluation.js'
@@ -52,7 +51,7 @@ const measured = async (evaluator: Evaluator, { json }: Flags, signal: AbortSign
   print(
     json === true
       ? `${JSON.stringify({ type: 'scores', name, tasks, scores, seconds })}\n`
-      : `${name}, ${countOf(tasks, 'task')}: ${[`${score} ${scoreText(measure, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,
+      : `${name}, ${tasks} tasks: ${[`${score} ${scoreText(measure, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,
   )
 }
 

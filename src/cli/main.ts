@@ -14,9 +14,7 @@ import { COMMANDS, RECIPE_COMMANDS } from './commands.js'
 import { CommandError } from './failure.js'
 import { suggestChoices } from './suggestChoices.js'
 
-/** A recipe that is given as a command, such as `tandem sft`. */
-const shortName = RECIPE_COMMANDS.find((recipe) => recipe === process.argv[2])
-if (shortName !== undefined) process.argv.splice(2, 0, 'train')
+if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
 
 /** `tandem help NAME` is `tandem NAME --help`. */
 if (process.argv[2] === 'help' && process.argv.length > 3) process.argv.splice(2, 2, process.argv[3]!, '--help')
@@ -36,7 +34,6 @@ const commandOf = async (entry: CommandEntry): Promise<Command> => {
   const command = (await entry.load(args)).name(entry.name).helpGroup(entry.group)
   command.addHelpText('after', `\nExamples:\n${entry.examples.map((line) => `  ${line}`).join('\n')}`)
   suggestChoices(command)
-  if (shortName !== undefined) command.configureHelp({ commandUsage: () => `tandem ${shortName} [options]` })
   return command.description() === '' ? command.description(entry.summary) : command
 }
 

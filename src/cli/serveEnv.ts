@@ -16,13 +16,15 @@ interface EnvFlags extends EngineOptions, ServerFlags {
 /** Plays the environment of a recipe until a signal arrives. */
 export const serveEnv = async (name: string, flags: EnvFlags): Promise<void> => {
   const { recipe } = await loadRecipe(name)
-  if (recipe.env === undefined)
-    throw new CommandError(`the recipe ${recipe.name} has no environment to serve: add 'env' to defineRecipe({ ... })`)
+  if (recipe.envOfTask === undefined)
+    throw new CommandError(
+      `the recipe ${recipe.name} has no environment to serve: add 'envOfTask' to defineRecipe({ ... })`,
+    )
   const settings = checkedSettings(recipe, await givenSettings(recipe, { set: flags.set ?? [] }))
   await startEngine(flags)
   const [key, tasksOf] = [keyFromSeed(flags.seed), recipe.tasks]
   const shared = {
-    env: recipe.env(settings),
+    env: recipe.envOfTask(settings),
     access: { apiKeys: flags.keys, corsOrigins: flags.allowedOrigins ?? [] },
     ...(flags.maxBodyBytes !== undefined && { maxBodyBytes: flags.maxBodyBytes }),
   }

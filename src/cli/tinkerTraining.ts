@@ -82,7 +82,7 @@ export const openedBy = async <R extends { readonly close: () => Promise<void> }
   })
   if (isOpened) return run
   await run.close()
-  throw new CommandError('this recipe trains in this process: --learner needs a recipe that uses policyRun')
+  throw new CommandError('this recipe trains in this process: --learner needs a recipe that uses grpoParts')
 }
 
 /**

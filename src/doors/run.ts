@@ -13,6 +13,7 @@ export { ALARM_KINDS, type Alarm, type AlarmKind, type AlarmLimits, DEFAULT_ALAR
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from '../run/batchMetrics.js'
 export { type LearnerSettings, learnerParts } from '../run/choices.js'
 export type { CollectOptions, EnvContext, EnvOf } from '../run/collecting.js'
+export type { RecipeHeldOut, RecipeSettings } from '../run/defineRecipe.js'
 export type { EvaluationPart, Measure, Scores } from '../run/evaluation.js'
 export { exportsOf } from '../run/exported.js'
 export {
@@ -33,9 +34,9 @@ export {
   type TrainModelOptions,
   trainModel,
 } from '../run/makeModel.js'
+export type { HeldOut } from '../run/modelRun.js'
 export type { RunRhythm } from '../run/options.js'
-export type { PolicyRun, PolicyRunSettings, PolicySampler } from '../run/policyParts.js'
-export type { HeldOut } from '../run/policyRun.js'
+export type { PolicyRun, PolicyRunSettings, PolicySampler, RunPlan } from '../run/policyParts.js'
 export { type QueuedOptions, queuedRun } from '../run/queued.js'
 export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from '../run/rater.js'
 export type { SettingsSchema } from '../run/recipe.js'

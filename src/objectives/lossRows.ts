@@ -64,6 +64,9 @@ type Merged<U> = (U extends unknown ? (entries: U) => void : never) extends (ent
 export type EntriesOf<R extends string> = CompletionEntries &
   ([R & keyof LossLists] extends [never] ? unknown : Merged<LossLists[R & keyof LossLists]>)
 
+/** The entries of rollouts that a loss can read. */
+export type RolloutEntries = EntriesOf<'oldLogProbs' | 'advantages' | 'refLogProbs'>
+
 const ENTRIES: Readonly<Record<keyof LossLists, string>> = {
   advantages: 'advantage',
   oldLogProbs: 'logProbs.response',

@@ -24,29 +24,21 @@ import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { sharedParams } from '../modules/pretrained/sharedParams.js'
 import { clientEngine } from '../modules/remote/clientEngine.js'
 import { TransformersWrapper } from '../modules/transformersWrapper.js'
-import type { PolicyBatch } from '../objectives/policyLoss.js'
+import { asAdvantage } from '../objectives/advantages/defineAdvantage.js'
+import type { RolloutEntries } from '../objectives/lossRows.js'
 import { agentEvaluator } from './agentEvaluator.js'
 import type { AgentReward } from './agentReward.js'
 import { type AgentSessions, type AttemptRules, collectSessions, type FailedAttempt } from './agentSessions.js'
-import {
-  advantageOf,
-  klWeightOf,
-  learnerParts,
-  lossOf,
-  offPolicyOf,
-  overlongOf,
-  rewardFormOf,
-  samplingRoundsOf,
-} from './choices.js'
+import { klWeightOf, learnerParts, offPolicyOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
 import { positionOf } from './collecting.js'
 import { plainRewards } from './environmentReward.js'
 import type { EvaluatorOptions } from './evaluation.js'
 import { exportsOf } from './exported.js'
 import { type FailureLog, failureLog } from './failureLog.js'
-import { type PolicyRun, type PolicyRunSettings, type PolicySampler, runMemory } from './policyParts.js'
+import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
 import type { BuildContext } from './recipe.js'
-import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
+import { type AnyRun, closing, dataRun, describedAdvantage, type RecordOptions } from './run.js'
 import type { BatchSource } from './source.js'
 
 /**
@@ -89,7 +81,8 @@ export interface AgentRunParts<T extends Task> {
   readonly onFailure?: (failure: FailedAttempt) => void
 }
 
-const PARTS: OptionKinds<AgentRunParts<never>> = {
+const PARTS: OptionKinds<AgentRunParts<never> & RunPlan> = {
+  ...{ settings: aRecord, loss: aRecord, advantage: aFunction },
   ...{ model: aRecord, agent: aRecord, tasks: aRecord, reward: anything, heldOut: aList, signal: aFunction },
   ...{ metrics: aFunction, sampler: aRecord, tries: anything, onFailure: aFunction },
 }
@@ -121,7 +114,7 @@ const inThisProcess = ({ config, text }: Pretrained, params: NamedTensors): Serv
 /** The engine of a server. It is connected before the first attempt. */
 const onServer = async ({ client, updater, begin, close }: PolicySampler, { config, text }: Pretrained) => {
   if (client === undefined)
-    throw new RangeError('policyRun: an agent samples from one server: give a sampler with one url')
+    throw new RangeError('defineRun: an agent samples from one server: give a sampler with one url')
   const abilities = orThrow(await client.connect())
   const endTokens = abilities.endTokens.length > 0 ? abilities.endTokens : config.endTokens
   const vocabularySize = Math.min(abilities.vocabularySize, config.vocabularySize) // not every server reports its own
@@ -240,25 +233,24 @@ const agentSource = <T extends Task>({
 }
 
 const builtRun = async <T extends Task>(
-  settings: PolicyRunSettings,
-  parts: AgentRunParts<T>,
+  parts: AgentRunParts<T> & RunPlan,
   context: BuildContext,
 ): Promise<PolicyRun> => {
-  const { model, agent, tasks, reward, heldOut = [], metrics, tries = 2 } = parts
+  const { settings, loss, model, agent, tasks, reward, heldOut = [], metrics, tries = 2 } = parts
   const log = failureLog((line) => console.error(visibleText(line)))
   const { onFailure = log.note } = parts
   const { config, text } = model
   const { sampling, keep, seed } = settings
   const learner = localLearner({
     ...learnerParts(settings, model),
-    ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
+    ...{ loss, offPolicy: offPolicyOf(settings, loss) },
   })
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
   let served: Served | undefined
   try {
     const sizes = { prompt: ESTIMATED_PROMPT, weights: learner.weights(), context }
-    const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(settings, model, sizes)]
+    const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(parts, sizes)]
     const engine: Served = parts.sampler ? await onServer(parts.sampler, model) : inThisProcess(model, first.value)
     served = engine
     const opened = openedOnce(agent, { engine: engine.engine, text })
@@ -289,8 +281,8 @@ const builtRun = async <T extends Task>(
         rules,
       }),
     )
-    const run: AnyRun = defineRun({
-      data: data as BatchSource<PolicyBatch>, // rows of captured sessions, with advantages
+    const run: AnyRun = dataRun({
+      data: data as BatchSource<RolloutEntries>, // rows of captured sessions, with advantages
       ...{ learner, updater: engine.updater, evaluate },
       record: {
         metrics: (batch) => ({ ...counts, ...metrics?.(batch) }),
@@ -299,7 +291,7 @@ const builtRun = async <T extends Task>(
         exports: exportsOf(settings, model, learner),
       },
     })
-    const advantage = advantageOf(settings)
+    const advantage = asAdvantage(parts.advantage)
     const closed = closing(run, async () => {
       log.flush()
       await opened.close()
@@ -309,7 +301,7 @@ const builtRun = async <T extends Task>(
     return {
       ...closed,
       advantage: advantage as unknown as AnyRun['advantage'], // batches are those of the source
-      description: { ...run.description, advantage: advantage.description },
+      description: { ...run.description, advantage: describedAdvantage(advantage) },
       ...(engine.begin && { begin: engine.begin }),
       memory,
       trials,
@@ -335,11 +327,12 @@ const builtRun = async <T extends Task>(
  * Effects  holds the model's weights until the run is closed.
  */
 export const agentRun = async <T extends Task>(
-  settings: PolicyRunSettings,
-  parts: AgentRunParts<T>,
+  parts: AgentRunParts<T> & RunPlan,
   context: BuildContext,
 ): Promise<PolicyRun> => {
-  checkOptions('policyRun', parts, PARTS)
-  refuse('policyRun', problemsOf(settings, parts))
-  return builtRun(settings, parts, context)
+  checkOptions('defineRun', parts, PARTS)
+  if (context.training !== undefined)
+    throw new RangeError('defineRun: an agent of your own is trained in this process: leave out --learner')
+  refuse('defineRun', problemsOf(parts.settings, parts))
+  return builtRun(parts, context)
 }

@@ -16,6 +16,7 @@ import { batchAdvantage } from '../objectives/advantages/batchAdvantage.js'
 import type { SegmentRule } from '../objectives/advantages/segments.js'
 import { ALGORITHMS, algorithmLoss } from '../objectives/algorithms.js'
 import { AdaptiveKLController, ConstantKLController } from '../objectives/klControl.js'
+import type { AnyLoss } from '../objectives/loss.js'
 import type { PolicyLoss } from '../objectives/policyLoss.js'
 import type { CorrectionWeights, RolloutCorrectionOptions } from '../objectives/rolloutCorrection.js'
 import { adafactor } from '../objectives/updates/adafactor.js'
@@ -154,12 +155,18 @@ const correctionOf = (settings: Correction): RolloutCorrectionOptions | undefine
   }
 }
 
-/** Returns the off-policy options. Throws RangeError that lists every contradicting setting. */
-export const offPolicyOf = ({
-  offPolicy,
-  sampling,
-}: Pick<PolicySettings, 'offPolicy' | 'sampling'>): OffPolicyOptions => {
+/**
+ * Returns the off-policy options; none for a loss without a ratio, unless settings ask for some.
+ *
+ * Errors   throws RangeError that lists every contradicting setting.
+ */
+export const offPolicyOf = (
+  { offPolicy, sampling }: Pick<PolicySettings, 'offPolicy' | 'sampling'>,
+  { reads }: Pick<AnyLoss, 'reads'>,
+): OffPolicyOptions => {
   const correction = correctionOf(offPolicy)
+  const isPlain = correction === undefined && offPolicy.oldLogProbs === 'sampled' && offPolicy.truncated === 'learn'
+  if (isPlain && sampling.stale !== 'correct' && !reads.includes('logProbs.response')) return {}
   return {
     ...{ oldLogProbs: offPolicy.oldLogProbs, truncated: offPolicy.truncated },
     ...(correction && { correction }),

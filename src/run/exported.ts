@@ -2,8 +2,9 @@
 import type { LocalLearner } from '../collectors/learners/localLearner.js'
 import type { LoraOptions } from '../collectors/learners/trainable.js'
 import type { FileContents } from '../core/capabilities.js'
+import type { HostArray } from '../core/hostArray.js'
 import { scope } from '../engine/scope.js'
-import { mergedConfig, mergeLora } from '../modules/lora/adapter.js'
+import { mergeLora } from '../modules/lora/adapter.js'
 import { loraConfig } from '../modules/lora/config.js'
 import { hostArrays, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { type PretrainedFilesOptions, pretrainedFiles } from '../modules/pretrained/saveModel.js'
@@ -26,19 +27,18 @@ type Folders = Readonly<Record<string, Readonly<Record<string, FileContents>>>>
 /** Files of the learner's own state, which are not exported. */
 const OWN_FILES = ['optimizer.safetensors', 'learner.json']
 
-const mergedModel = (
+const mergedArrays = (
   learner: Pick<LocalLearner<never, unknown>, 'weights'>,
   { model, lora }: ExportOptions,
-): Pretrained => {
-  if (lora === undefined) return { ...model, arrays: hostArrays(learner.weights()) }
+): ReadonlyMap<string, HostArray> => {
+  if (lora === undefined) return hostArrays(learner.weights())
   const { adapter, baseModel: _, ...settings } = lora
   const config = adapter?.config ?? loraConfig(settings)
   using base = sharedParams(model)
   const tensors = Object.fromEntries(
     Object.entries(learner.weights()).filter(([name]) => moduleOfLora(name) !== undefined),
   )
-  const arrays = scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
-  return { ...model, config: mergedConfig(model.config, Object.keys(tensors)), arrays }
+  return scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
 }
 
 /**
@@ -48,13 +48,13 @@ const exportedFolders = (
   learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
   options: ExportOptions,
 ): Folders => {
-  const { lora, dtype } = options
+  const { model, lora, dtype } = options
   const adapter = (): Readonly<Record<string, FileContents>> =>
     Object.fromEntries(Object.entries(learner.files()).filter(([name]) => !OWN_FILES.includes(name)))
   return {
     ...(lora !== undefined && { adapter: adapter() }),
     ...(dtype !== null && {
-      model: pretrainedFiles(mergedModel(learner, options), { float: dtype }),
+      model: pretrainedFiles({ ...model, arrays: mergedArrays(learner, options) }, { float: dtype }),
     }),
   }
 }

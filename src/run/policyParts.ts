@@ -9,14 +9,26 @@ import type { NamedTensors } from '../data/weights.js'
 import { liveMachine } from '../live/machine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
+import type { Advantage } from '../objectives/advantages/advantage.js'
+import type { BatchAdvantage } from '../objectives/advantages/defineAdvantage.js'
+import type { Loss } from '../objectives/loss.js'
+import type { RolloutEntries } from '../objectives/lossRows.js'
 import type { LearningTrials } from './calibrate.js'
 import { loraOf, stateNumbers } from './choices.js'
 import type { BuildContext } from './recipe.js'
 import type { AnyRun } from './run.js'
 import type { PolicySettings } from './settings.js'
 
-/** The settings that `policyRun` reads. A recipe that trains its own start model has no `model`. */
+/** The settings of a run. A recipe that trains its own start model has no `model`. */
 export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
+
+/** The parts that `grpoParts` makes of settings. A run may replace loss and advantage. */
+export interface RunPlan {
+  readonly settings: PolicyRunSettings
+  readonly loss: Loss<RolloutEntries>
+  /** An advantage, or a function that adds `advantage` to a batch. */
+  readonly advantage: Advantage | BatchAdvantage
+}
 
 /** A policy for sampling, and the updater that sends it new weights. */
 export interface PolicySampler {

@@ -9,10 +9,10 @@ import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { liveMachine } from '../live/machine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { groupPrompts } from '../modules/transformer/pack.js'
-import type { PolicyBatch } from '../objectives/policyLoss.js'
+import type { RolloutEntries } from '../objectives/lossRows.js'
 import type { LearningTrials } from './calibrate.js'
-import { learnerParts, lossOf, offPolicyOf } from './choices.js'
-import { memoryRequest, type PolicyRunSettings, type RunSizes } from './policyParts.js'
+import { learnerParts, offPolicyOf } from './choices.js'
+import { memoryRequest, type PolicyRunSettings, type RunPlan, type RunSizes } from './policyParts.js'
 
 const each = <T>(n: number, f: (i: number) => T): readonly T[] => Array.from({ length: n }, (_, i) => f(i))
 
@@ -49,7 +49,7 @@ const sizesOf = ({ tasks, sampling }: PolicyRunSettings, { config }: Pretrained,
 const syntheticBatch = (
   sizes: BatchSizes,
   { temperature, logProbs }: { readonly temperature: number; readonly logProbs: Ragged<'float32'> },
-): TensorDict<PolicyBatch> => {
+): TensorDict<RolloutEntries> => {
   const rows = drawnRows(sizes, child(keyFromSeed(0), 'calibration'))
   const count = rows.prompts.length
   const advantages = each(count, (i) => new Float32Array(sizes.completion).fill(i % 2 === 0 ? 1 : -1))
@@ -69,10 +69,10 @@ const syntheticBatch = (
 
 /** Makes the batch of all trials, with the log-probabilities of the first one. */
 const sharedBatch = (sizes: BatchSizes, temperature: number) => {
-  let made: TensorDict<PolicyBatch> | null = null
+  let made: TensorDict<RolloutEntries> | null = null
   return async ({
     logProbs,
-  }: Pick<LocalLearner<PolicyBatch, unknown>, 'logProbs'>): Promise<TensorDict<PolicyBatch>> => {
+  }: Pick<LocalLearner<RolloutEntries, unknown>, 'logProbs'>): Promise<TensorDict<RolloutEntries>> => {
     if (made !== null) return made
     const zeros = ragged(
       'float32',
@@ -90,7 +90,10 @@ const sharedBatch = (sizes: BatchSizes, temperature: number) => {
  *
  * Effects  none until a trial is opened.
  */
-export const policyTrials = (settings: PolicyRunSettings, model: Pretrained, run: RunSizes): LearningTrials => {
+export const policyTrials = (
+  { settings, model, loss }: Pick<RunPlan, 'settings' | 'loss'> & { readonly model: Pretrained },
+  run: RunSizes,
+): LearningTrials => {
   const { compute, learner, tasks, sampling } = settings
   const request = memoryRequest(settings, model, run)
   const { weights, optimizer } = memoryEstimate(request)
@@ -117,7 +120,7 @@ export const policyTrials = (settings: PolicyRunSettings, model: Pretrained, run
       const { optimizer: updates, passes, ...parts } = learnerParts(changed, model)
       const trial = localLearner({
         ...{ ...parts, optimizer: { ...updates, learningRate: () => 0 }, passes: { ...passes, epochs: 1 } },
-        ...{ loss: lossOf(settings), offPolicy: { ...offPolicyOf(settings), stale: 'keep' } },
+        ...{ loss, offPolicy: { ...offPolicyOf(settings, loss), stale: 'keep' } },
       })
       return {
         learn: async () => {

@@ -3,16 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Agent } from '../agents/agent.js'
 import type { MessagesRow } from '../agents/conversations.js'
-import {
-  aFunction,
-  aList,
-  anything,
-  aText,
-  checkOptions,
-  nearestName,
-  type OptionKinds,
-  unknownName,
-} from '../core/options.js'
+import { nearestName, unknownName } from '../core/options.js'
 import type { TaskSource } from '../data/task.js'
 import type { EnvOfTask } from '../envs/envOfTask.js'
 import type { OpenTraining } from './remoteTraining.js'
@@ -34,7 +25,7 @@ export interface BuildContext {
   readonly memory?: 'check' | 'ignore'
   /** Called with progress messages of slow build steps, such as training a start model. */
   readonly onProgress?: (text: string) => void
-  /** Trains and samples on a server, for recipes that use `policyRun`. Default: in this process. */
+  /** Trains and samples on a server, for recipes that use `grpoParts`. Default: in this process. */
   readonly training?: OpenTraining
 }
 
@@ -61,7 +52,7 @@ export interface Recipe<S extends SettingsSchema = SettingsSchema> {
   /** Makes the recipe's agent for `tandem agent run`. Default: none. */
   readonly agent?: (settings: z.output<S>, context: BuildContext) => RecipeAgent | Promise<RecipeAgent>
   /** Makes the environment of a task for `tandem serve --env`, without a model. Default: none. */
-  readonly env?: (settings: z.output<S>) => EnvOfTask
+  readonly envOfTask?: (settings: z.output<S>) => EnvOfTask
   /** Returns the tasks that clients of `tandem serve --env` select by a seed. Default: none. */
   readonly tasks?: (settings: z.output<S>) => TaskSource | Promise<TaskSource>
   /**
@@ -69,53 +60,6 @@ export interface Recipe<S extends SettingsSchema = SettingsSchema> {
    * results. `steps` and everything under `keep` may always change.
    */
   readonly mayChange: readonly string[]
-}
-
-export interface RecipeOptions<S extends SettingsSchema> {
-  readonly name: string
-  readonly summary: string
-  readonly settings: S
-  readonly build: Recipe<S>['build']
-  readonly agent?: NonNullable<Recipe<S>['agent']>
-  readonly env?: NonNullable<Recipe<S>['env']>
-  readonly tasks?: NonNullable<Recipe<S>['tasks']>
-  /** Settings that may change on resume. Default: none. */
-  readonly mayChange?: readonly string[]
-}
-
-const DEFINE_RECIPE_OPTIONS: OptionKinds<RecipeOptions<never>> = {
-  name: aText,
-  summary: aText,
-  settings: anything,
-  build: aFunction,
-  agent: aFunction,
-  env: aFunction,
-  tasks: aFunction,
-  mayChange: aList,
-}
-
-/**
- * Defines a recipe. `tandem train FILE.ts` runs the recipe that the file exports as `recipe`.
- *
- * Flags, `--help`, defaults and the check for unknown keys are derived from `settings`. `build`
- * makes the run; it is called once, with settings that match the schema.
- *
- * Errors   throws TypeError if a field of the schema has no default: `tandem train` must run
- *          without any setting.
- *
- * @example
- * defineRecipe({ name: 'first', summary: 'Trains.', settings: z.strictObject({ seed: z.number().default(1) }), build: () => orThrow(undefined as never) }).name // 'first'
- */
-export const defineRecipe = <S extends SettingsSchema>(options: RecipeOptions<S>): Recipe<S> => {
-  checkOptions('defineRecipe', options, DEFINE_RECIPE_OPTIONS)
-  const { mayChange = [], ...rest } = options
-
-  const parsed = rest.settings.safeParse({})
-  if (!parsed.success)
-    throw new TypeError(
-      `defineRecipe: every setting of ${rest.name} needs a default: ${problemsOf(rest.settings, parsed.error, {}).join('; ')}`,
-    )
-  return { _tag: 'Recipe', ...rest, mayChange }
 }
 
 /** One setting of a recipe, for flags and tables. */
@@ -186,7 +130,7 @@ const suggestion = (given: unknown, path: readonly PropertyKey[], allowed: reado
 }
 
 /** Formats zod's problems: unknown names and values with the nearest, others with their path. */
-const problemsOf = (schema: SettingsSchema, error: z.ZodError, given: unknown): readonly string[] =>
+export const schemaProblems = (schema: SettingsSchema, error: z.ZodError, given: unknown): readonly string[] =>
   error.issues.flatMap((issue) => {
     const place = at(issue.path)
     if (issue.code === 'unrecognized_keys')
@@ -216,7 +160,10 @@ export const parseSettings = <S extends SettingsSchema>(
   const parsed = settings.safeParse(given)
   return parsed.success
     ? E.right(parsed.data)
-    : E.left({ _tag: 'SettingsFailure', reason: `${name}: ${problemsOf(settings, parsed.error, given).join('; ')}` })
+    : E.left({
+        _tag: 'SettingsFailure',
+        reason: `${name}: ${schemaProblems(settings, parsed.error, given).join('; ')}`,
+      })
 }
 
 /**

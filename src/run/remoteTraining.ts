@@ -8,8 +8,8 @@ import { refuse } from '../core/options.js'
 import type { LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { NamedTensors } from '../data/weights.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
-import type { PolicyBatch, PolicyLoss } from '../objectives/policyLoss.js'
-import type { StepMetrics } from '../objectives/policyMetrics.js'
+import type { Loss, LossMetrics } from '../objectives/loss.js'
+import type { RolloutEntries } from '../objectives/lossRows.js'
 import type { AnyOptimizer } from '../objectives/updates/grouped.js'
 import type { PolicySettings } from './settings.js'
 
@@ -21,7 +21,7 @@ const CHOSEN_TARGET = 'the server chooses the modules of adapters, mostly all li
 /** The settings of a run that a server follows. */
 interface TrainingRequest {
   readonly config: DecoderConfig
-  readonly loss: PolicyLoss
+  readonly loss: Loss<RolloutEntries>
   readonly optimizer: AnyOptimizer
   readonly key: Key
   readonly passes: Omit<PassOptions, 'maxGradNorm'>
@@ -34,7 +34,7 @@ interface TrainingRequest {
 
 /** A model on a server. */
 interface RemoteTraining {
-  readonly learner: Learner<PolicyBatch, StepMetrics>
+  readonly learner: Learner<RolloutEntries, LossMetrics>
   /** Samples with the weights that were pushed last. */
   readonly policy: Policy<TokenPrompt, TokenAction>
   /** The same weights, at another temperature. */

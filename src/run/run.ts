@@ -8,6 +8,7 @@
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Learner } from '../collectors/learners/learner.js'
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
+import { advantageFingerprint } from '../collectors/steps/fingerprint.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import type { FileContents } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
@@ -48,7 +49,7 @@ export interface RecordOptions {
 type EntriesOf<O> = CollectedBatch<O> extends TensorDict<infer S> ? S : never
 
 /** The entries of a rater that adds nothing. */
-type NoEntries = Readonly<Record<never, never>>
+export type NoEntries = Readonly<Record<never, never>>
 
 /** The entries of a batch together with those that a rater adds. */
 type WithEntries<B, Rated> = DeepMerge<B, SchemaOf<Rated>>
@@ -191,7 +192,18 @@ const ratingOf = (rater: AnyRater | undefined) =>
         described: { rate: rater.description },
       }
 
-const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun => {
+/** The parts of every run, for `checkOptions`. */
+const SHARED_PARTS = { rate: aRecord, learner: aRecord, updater: aRecord, evaluate: aList, record: aRecord }
+
+const ENVIRONMENT_PARTS = {
+  ...SHARED_PARTS,
+  ...{ env: eitherOf(aRecord, aFunction), policy: aRecord, collect: aRecord },
+  advantage: eitherOf(aRecord, aFunction),
+}
+
+/** Builds a run of a batch source. */
+export const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun => {
+  checkOptions('defineRun', parts as unknown as DataRunParts<never, UpdateMetrics>, { ...SHARED_PARTS, data: aRecord }) // of any entries
   const { data, rate, learner, updater, record = {} } = parts
   const { evaluators: evaluate, problems } = checkedEvaluators(data.tasks, parts.evaluate ?? [])
   refuse('defineRun', [...checkParts(parts, evaluate), ...problems])
@@ -234,9 +246,11 @@ const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
   }
 }
 
-const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
+/** Builds a run of an environment. */
+export const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   parts: RunParts<O, Added, M>,
 ): AnyRun => {
+  checkOptions('defineRun', parts as unknown as RunParts<TokenPrompt, never, UpdateMetrics>, ENVIRONMENT_PARTS) // of any entries
   const { policy, rate, advantage, learner, record = {} } = parts
   refuse('defineRun', [...checkParts(parts, parts.evaluate ?? []), ...checkCollect(parts)])
   const { rating, described } = ratingOf(rate as AnyRater | undefined)
@@ -259,7 +273,7 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
       source: source.description,
       policy: policy.name,
       ...described,
-      advantage: advantage?.description ?? null,
+      advantage: advantage === undefined ? null : describedAdvantage(advantage),
       learner: learner.description,
     },
     close: async () => {
@@ -271,41 +285,11 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   }
 }
 
-/** The parts of every run, for `checkOptions`. */
-const SHARED_PARTS = { rate: aRecord, learner: aRecord, updater: aRecord, evaluate: aList, record: aRecord }
-
-const ENVIRONMENT_PARTS = {
-  ...SHARED_PARTS,
-  ...{ env: eitherOf(aRecord, aFunction), policy: aRecord, collect: aRecord },
-  advantage: eitherOf(aRecord, aFunction),
-}
-
-/**
- * Combines the parts of a run and checks that they fit. The parts are an environment, a policy, an
- * advantage and a learner, or a batch source and a learner.
- *
- * The run owns its parts: `train` closes policy and learner at the end.
- *
- * Errors   throws RangeError, with all reasons, if the advantage's group size differs from the
- *          environment's, the policy does not accept weights and there is no updater, or two
- *          evaluators have the same name.
- * Source   TorchRL's GRPO recipe, which wires the parts in a script.
- */
-export const defineRun: {
-  <O extends TokenPrompt, M extends UpdateMetrics, Added = NoEntries, Rated extends RatedEntries = NoEntries>(
-    parts: RunParts<O, Added, M, Rated>,
-  ): AnyRun
-  <B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>(parts: DataRunParts<B, M, Rated>): AnyRun
-} = (parts: object): AnyRun => {
-  if ('data' in parts) {
-    const given = parts as DataRunParts<never, UpdateMetrics> // by the overloads
-    checkOptions('defineRun', given, { ...SHARED_PARTS, data: aRecord })
-    return dataRun(given)
-  }
-  const given = parts as RunParts<TokenPrompt, never, UpdateMetrics> // by the overloads
-  checkOptions('defineRun', given, ENVIRONMENT_PARTS)
-  return environmentRun(given)
-}
+/** Returns the description of an advantage, with the fingerprint of its formula. */
+export const describedAdvantage = (advantage: Advantage<never, unknown>): Json => ({
+  ...(typeof advantage.description === 'object' && advantage.description),
+  fingerprint: advantageFingerprint(advantage),
+})
 
 /** Returns the run with an additional `close`, such as releasing a reference model. */
 export const closing = (run: AnyRun, close: () => Promise<void> | void): AnyRun => ({

@@ -285,7 +285,7 @@ export const settings = {
   steps: count.default(60).describe('training steps'),
 } as const
 
-/** The settings of a policy-gradient run, as read by `policyRun`. */
+/** The settings of a policy-gradient run, as read by `grpoParts`. */
 export const policySettings = z.strictObject({
   model: settings.model,
   seed: settings.seed,

@@ -99,7 +99,11 @@ const disagreement = ({ folder, changes }: RunStore, was: RunConfig, is: RunConf
     ({ path }) => changes === 'refuse' || !OF_ROWS.includes(path),
   )
   if (different.length === 0) return E.right(undefined)
-  const list = different.map(({ path, was: before, is: now }) => `${path} was ${shown(before)} and is ${shown(now)}`)
+  const list = different.map(({ path, was: before, is: now }) =>
+    path.endsWith('fingerprint')
+      ? `${path}: the formula has changed, from ${shown(before)} to ${shown(now)}`
+      : `${path} was ${shown(before)} and is ${shown(now)}`,
+  )
   const wayOut = different.every(({ path }) => OF_ROWS.includes(path)) ? `, ${ACCEPT}` : ''
   const reason = `the folder holds a run with other parts: ${list.join('; ')}. Resume it with its original parts${wayOut}, or choose another folder`
   return E.left(runFolderFailure(folder, reason))

@@ -4,7 +4,7 @@ import { unknownName } from '../core/options.js'
 import type { SettingsSchema } from './recipe.js'
 
 /** A record with some of its fields, and some of the fields of nested records. */
-type Some<T> = T extends readonly unknown[]
+export type Some<T> = T extends readonly unknown[]
   ? T
   : T extends object
     ? { readonly [K in keyof T]?: Some<T[K]> | undefined }

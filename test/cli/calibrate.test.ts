@@ -84,7 +84,7 @@ describe('tandem train --calibrate', () => {
     expect(stderr).toContain(reason)
   })
 
-  it('is refused for a recipe that does not use policyRun', async () => {
+  it('is refused for a recipe that does not use grpoParts', async () => {
     const { code, stderr } = await tandem(['train', 'sft', '--model', 'model', '--calibrate', '--out', 'sft'], { cwd })
     expect({ code, stderr }).toEqual({
       code: 1,

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { givenSettings, recipeFlags } from '../../src/cli/recipeFlags.js'
-import { defineRecipe } from '../../src/run/recipe.js'
+import { defineRecipe } from '../../src/run/defineRecipe.js'
 import { rowSettings } from '../../src/run/tasks.js'
 
 const recipe = defineRecipe({

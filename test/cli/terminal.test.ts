@@ -37,7 +37,7 @@ export const recipe = T.defineRecipe({
   summary: ${JSON.stringify(HOSTILE)},
   settings: T.policySettings,
   build: async (settings, context) =>
-    T.policyRun(settings, { model: await T.orThrow(T.loadPretrained(settings.model)), env, heldOut: [] }, context),
+    T.defineRun(T.grpoParts(settings, { model: await T.orThrow(T.loadPretrained(settings.model)), env, heldOut: [] }), context),
 })
 `
 

@@ -30,7 +30,7 @@ export const recipe = T.defineRecipe({
   settings: T.policySettings,
   build: async (settings, context) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))
-    return T.policyRun(settings, { model, env: game, heldOut: [{ env: game, measure: 'return', sharedTasks: 'allow' }] }, context)
+    return T.defineRun(T.grpoParts(settings, { model, env: game, heldOut: [{ env: game, measure: 'return', sharedTasks: 'allow' }] }), context)
   },
 })
 `

@@ -23,7 +23,9 @@ describe('README', () => {
   it('shows the programs of examples, whole', () => {
     const programs = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, program]) => program)
     expect(programs).toEqual(
-      ['ownReward', 'multiTurn', 'ownAgent', 'run', 'grpo'].map((name) => readFileSync(`examples/${name}.ts`, 'utf8')),
+      ['ownReward', 'multiTurn', 'ownLoss', 'ownAgent', 'run', 'grpo'].map((name) =>
+        readFileSync(`examples/${name}.ts`, 'utf8'),
+      ),
     )
   })
 

@@ -20,10 +20,12 @@ export const smallRun = async (settings: T.PolicySettings): Promise<PolicyRun> =
   const model = await answeringModel()
   const key = T.keyFromSeed(settings.seed)
   const source = T.wordProblems(T.child(key, 'tasks'), { split: 'rl' })
-  return T.policyRun(settings, {
-    model,
-    env: (tasks) => T.GSM8KEnv({ source, ...tasks }),
-    heldOut: [{ env: (tasks) => T.GSM8KEnv({ source: T.heldOutProblems(), ...tasks }) }],
-    metrics: () => ({ ours: 1 }),
-  })
+  return T.defineRun(
+    T.grpoParts(settings, {
+      model,
+      env: (tasks) => T.GSM8KEnv({ source, ...tasks }),
+      heldOut: [{ env: (tasks) => T.GSM8KEnv({ source: T.heldOutProblems(), ...tasks }) }],
+      metrics: () => ({ ours: 1 }),
+    }),
+  )
 }

@@ -11,9 +11,10 @@ import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
+import { defineRun } from '../../src/run/defineRun.js'
 import type { RunEvent } from '../../src/run/events.js'
+import { grpoParts } from '../../src/run/grpoParts.js'
 import type { TrainOptions } from '../../src/run/options.js'
-import { policyRun } from '../../src/run/policyRun.js'
 import type { BuildContext } from '../../src/run/recipe.js'
 import type { StepRecord } from '../../src/run/records.js'
 import type { AnyRun } from '../../src/run/run.js'
@@ -78,7 +79,7 @@ export async function* sourceEvents(
   options: Partial<TrainOptions> = {},
 ): AsyncGenerator<RunEvent> {
   const model = orThrow(await loadPretrained(settings.model)())
-  const run = await policyRun(settings, { model, env: (tasks) => GSM8KEnv({ source, ...tasks }) })
+  const run = await defineRun(grpoParts(settings, { model, env: (tasks) => GSM8KEnv({ source, ...tasks }) }))
   yield* train(run, { ...trainOptionsOf(settings), store: runFolder(folder), ...options })
 }
 

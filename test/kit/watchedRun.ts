@@ -9,8 +9,9 @@ import { shuffled } from '../../src/data/task.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
+import { defineRun } from '../../src/run/defineRun.js'
 import type { RunEvent } from '../../src/run/events.js'
-import { policyRun } from '../../src/run/policyRun.js'
+import { grpoParts } from '../../src/run/grpoParts.js'
 import { runFolder } from '../../src/run/store.js'
 import { trainingTasks } from '../../src/run/tasks.js'
 import { train } from '../../src/run/train.js'
@@ -34,11 +35,13 @@ export async function* watchedEvents(
   const tasks = orThrow(await trainingTasks(settings, child(key, 'word problems'))())
   const source = watch.training(shuffled(tasks.train, key))
   const heldOut = watch.heldOut(tasks.heldOut)
-  const run = await policyRun(settings, {
-    model,
-    env: (each) => GSM8KEnv({ source, ...each }),
-    heldOut: [{ env: (each) => GSM8KEnv({ source: heldOut, ...each }), tasks: tasks.heldOutTasks }],
-  })
+  const run = await defineRun(
+    grpoParts(settings, {
+      model,
+      env: (each) => GSM8KEnv({ source, ...each }),
+      heldOut: [{ env: (each) => GSM8KEnv({ source: heldOut, ...each }), tasks: tasks.heldOutTasks }],
+    }),
+  )
   const recipe = { name: 'wordProblems', file: null, settings: settings as never } // plain JSON, written to config.json
   yield* train(run, { ...trainOptionsOf(settings), store: runFolder(folder, { files }), clock, recipe })
 }

@@ -7,7 +7,8 @@ import type { OpenAgent } from '../../src/data/capture/agent.js'
 import type { CapturedSession } from '../../src/data/capture/session.js'
 import { sessionTrajectories } from '../../src/data/capture/trajectories.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
-import { policyRun } from '../../src/run/policyRun.js'
+import { defineRun } from '../../src/run/defineRun.js'
+import { grpoParts } from '../../src/run/grpoParts.js'
 import { policySettings } from '../../src/run/settings.js'
 import { train } from '../../src/run/train.js'
 import { type CaptureAgentOptions, capture } from '../../src/serve/capture/agent.js'
@@ -83,12 +84,14 @@ describe('20 steps of GRPO raise the reward of an agent', () => {
   it.each(Object.keys(AGENTS))('in %s', async (name) => {
     const { agent, sessions } = watched({ name, ...AGENTS[name]! })
     const steps = stepsOf(name)
-    const run = await policyRun(settings, {
-      model,
-      agent,
-      tasks: lookupTasks,
-      reward: ({ prediction, answer }) => (prediction === answer ? 1 : 0),
-    })
+    const run = await defineRun(
+      grpoParts(settings, {
+        model,
+        agent,
+        tasks: lookupTasks,
+        reward: ({ prediction, answer }) => (prediction === answer ? 1 : 0),
+      }),
+    )
     const [rewards, gaps, calls]: number[][] = [[], [], []]
     for await (const event of train(run, { steps, every: { evaluate: steps } })) {
       if (event.type !== 'step') continue

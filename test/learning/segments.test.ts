@@ -8,8 +8,10 @@ import { BARE_CHAT } from '../../src/modules/pretrained/chatFormats.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import type { SegmentRule } from '../../src/objectives/advantages/segments.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
+import { defineRun } from '../../src/run/defineRun.js'
+import { grpoParts } from '../../src/run/grpoParts.js'
 import { makeModel } from '../../src/run/makeModel.js'
-import { policyRun, type TaskContext } from '../../src/run/policyRun.js'
+import type { TaskContext } from '../../src/run/modelRun.js'
 import { policySettings } from '../../src/run/settings.js'
 import { train } from '../../src/run/train.js'
 import { History, message } from '../../src/text/history/history.js'
@@ -81,7 +83,7 @@ const curveOf = async (model: Pretrained, seed: number, rule: SegmentRule | 'who
   const env = (source: TaskSource) => (context: TaskContext) => agent.env({ source, ...context, maxTurns: 3 })
   const heldOut = [{ env: env(tasks), tries: 16, temperature: 1 }]
   const segments = rule === 'whole' ? {} : { segments: rule }
-  const run = await policyRun(settings, { model, env: env(tasks), heldOut, ...segments })
+  const run = await defineRun(grpoParts(settings, { model, env: env(tasks), heldOut, ...segments }))
   const curve: number[] = []
   for await (const event of train(run, trainOptionsOf(settings)))
     if (event.type === 'evaluation') curve.push(event.scores['mean@16']!)

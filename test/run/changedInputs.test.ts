@@ -33,9 +33,12 @@ const policy = async (name: string, steps: number, given: Given = {}): Promise<r
   const settings = smallSettings('answering', { steps, alarms: 'off' })
   const env = (list: readonly PlainTask[], named: string) => (tasks: T.TaskContext) =>
     T.GSM8KEnv({ source: T.taskList(named, list), ...tasks })
-  const run = await T.policyRun(
-    settings,
-    { model: { ...model, text: used }, env: env(train, 'train.jsonl'), heldOut: [{ env: env(heldOut, 'test.jsonl') }] },
+  const run = await T.defineRun(
+    T.grpoParts(settings, {
+      model: { ...model, text: used },
+      env: env(train, 'train.jsonl'),
+      heldOut: [{ env: env(heldOut, 'test.jsonl') }],
+    }),
     { memory: 'ignore' },
   )
   const recipe = { name: 'own', file: 'own.ts', settings: {}, ...(digest !== undefined && { digest }) }
@@ -99,9 +102,8 @@ describe('a replayed run', () => {
     const { text, ...model } = await answeringModel()
     const settings = smallSettings('answering', { steps: 2, alarms: 'off' })
     const source = T.taskList('train.jsonl', rows(6, 1))
-    const run = await T.policyRun(
-      settings,
-      { model: { ...model, text }, env: (tasks) => T.GSM8KEnv({ source, ...tasks }) },
+    const run = await T.defineRun(
+      T.grpoParts(settings, { model: { ...model, text }, env: (tasks) => T.GSM8KEnv({ source, ...tasks }) }),
       { memory: 'ignore' },
     )
     const events = replay(run, { store: T.runFolder(path('replayed')), batch: '2' })

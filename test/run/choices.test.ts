@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { ALGORITHMS } from '../../src/objectives/algorithms.js'
+import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
 import { AdaptiveKLController } from '../../src/objectives/klControl.js'
 import {
   advantageOf,
@@ -38,7 +39,7 @@ describe('a group of one', () => {
 })
 
 describe('a correction', () => {
-  const rescored = (flags: Flags) => offPolicyOf(settings({ oldLogProbs: 'rescored', ...flags })).correction
+  const rescored = (flags: Flags) => offPolicyOf(settings({ oldLogProbs: 'rescored', ...flags }), GRPOLoss()).correction
 
   it.each([
     [{ correction: 'token-truncated' }, { weights: { level: 'token', limit: 2 } }],
@@ -86,7 +87,7 @@ const parts = (flags: Flags) => {
     rewardFormOf(all),
     klWeightOf(all),
     overlongOf(all),
-    offPolicyOf(all),
+    offPolicyOf(all, GRPOLoss()),
     optimizerOf(all, EMBEDDED_CONFIG),
   ]
 }

@@ -30,7 +30,7 @@ const firstStep = async (name: string, run: T.AnyRun): Promise<StepRecord> => {
 
 const stepOf = async (name: string, flags: Flags, reply: Reply): Promise<StepRecord> => {
   const env = (tasks: T.TaskContext) => T.MultiTurnEnv({ source, ...tasks, maxTurns: 1, reply })
-  return firstStep(name, await T.policyRun(settingsOf(flags), { model: await smallModel(), env }))
+  return firstStep(name, await T.defineRun(T.grpoParts(settingsOf(flags), { model: await smallModel(), env })))
 }
 
 const agentStepOf = async (name: string, flags: Flags, reward: () => number): Promise<StepRecord> => {
@@ -44,7 +44,7 @@ const agentStepOf = async (name: string, flags: Flags, reward: () => number): Pr
   })
   return firstStep(
     name,
-    await T.policyRun(settingsOf(flags), { model: await smallModel(), agent, tasks: source, reward }),
+    await T.defineRun(T.grpoParts(settingsOf(flags), { model: await smallModel(), agent, tasks: source, reward })),
   )
 }
 

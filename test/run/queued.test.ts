@@ -14,7 +14,8 @@ import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
-import { policyRun } from '../../src/run/policyRun.js'
+import { defineRun } from '../../src/run/defineRun.js'
+import { grpoParts } from '../../src/run/grpoParts.js'
 import { queuedRun } from '../../src/run/queued.js'
 import { runFolder } from '../../src/run/store.js'
 import { train } from '../../src/run/train.js'
@@ -52,7 +53,7 @@ const parts = async ({ policy, updater }: Engine) => ({
 
 /** Runs a worker on the engine until it is stopped. */
 const startWorker = async (log: QueueLog, engine: Engine) => {
-  const run = await policyRun(settings, await parts(engine), { memory: 'ignore' })
+  const run = await defineRun(grpoParts(settings, await parts(engine)), { memory: 'ignore' })
   const { env, key } = run.groups!
   const stop = new AbortController()
   const queue = orThrow(await openRolloutQueue(log, { name: 'worker' })())
@@ -69,7 +70,10 @@ const startWorker = async (log: QueueLog, engine: Engine) => {
 
 /** Runs a session of the trainer, stopped after a step. */
 const session = async (log: QueueLog, engine: Engine, stopAt?: number): Promise<readonly number[]> => {
-  const run = queuedRun(await policyRun(settings, await parts(engine), { memory: 'ignore' }), { log, maxLag: 4 })
+  const run = queuedRun(await defineRun(grpoParts(settings, await parts(engine)), { memory: 'ignore' }), {
+    log,
+    maxLag: 4,
+  })
   const abort = new AbortController()
   const steps: number[] = []
   const options = { ...trainOptionsOf(settings), store: runFolder(path('run')), signal: abort.signal }
@@ -110,7 +114,7 @@ describe('a run from a queue', () => {
   it('is refused for weights that stay in the process of the trainer', async () => {
     const engine = await engineOf()
     const { sampler: _, ...own } = await parts(engine)
-    const run = await policyRun(settings, own, { memory: 'ignore' })
+    const run = await defineRun(grpoParts(settings, own), { memory: 'ignore' })
     expect(() => queuedRun(run, { log: memoryQueueLog() })).toThrow('the weights stay in this process')
     await run.close()
     engine.release()

@@ -50,7 +50,7 @@ describe('--learner tinker', () => {
   it('refuses a recipe that trains in this process', async () => {
     const closed: string[] = []
     const build = async () => ({ close: async () => void closed.push('run') })
-    await expect(openedBy(training, build)).rejects.toThrow(/recipe that uses policyRun/)
+    await expect(openedBy(training, build)).rejects.toThrow(/recipe that uses grpoParts/)
     expect(closed).toEqual(['run'])
   })
 

@@ -23,24 +23,25 @@ const sums = (from: number, count: number): readonly Sum[] =>
 const envOf = (source: T.TaskSource) => (tasks: T.TaskContext) =>
   T.MultiTurnEnv({ ...{ source, ...tasks, maxTurns: 1 }, reply: () => ({ done: true, reward: 1 }) })
 
-type HeldOut = Omit<NonNullable<Parameters<typeof T.policyRun>[1]['heldOut']>[number], 'env' | 'tasks'>
+type HeldOut = Omit<NonNullable<T.PolicyRunParts<T.HistoryPrompt>['heldOut']>[number], 'env' | 'tasks'>
 
 /** Builds a run that trains on some tasks and evaluates others. */
-const policyRun = async (
+const modelRun = async (
   trained: T.TaskSource,
   evaluated: T.TaskSource,
   { keep, ...heldOut }: HeldOut & { readonly keep?: 'refuse' | 'allow' } = {},
 ): Promise<T.AnyRun> => {
   const settings = smallSettings('embedded', { evalTasks: 200, ...(keep && { sharedTasks: keep }) })
   const parts = { env: envOf(trained), heldOut: [{ ...heldOut, env: envOf(evaluated) }] }
-  return T.policyRun(settings, { model: await smallModel(), ...parts })
+  return T.defineRun(T.grpoParts(settings, { model: await smallModel(), ...parts }))
 }
 
 const agentRun = async (trained: T.TaskSource, evaluated: T.TaskSource): Promise<T.AnyRun> => {
   const settings = smallSettings('embedded', { evalTasks: 200 })
   const agent = capture({ run: async () => 'done' })
   const heldOut = [{ tasks: evaluated }]
-  return T.policyRun(settings, { model: await smallModel(), agent, tasks: trained, reward: () => 1, heldOut })
+  const parts = { agent, tasks: trained, reward: () => 1, heldOut }
+  return T.defineRun(T.grpoParts(settings, { model: await smallModel(), ...parts }))
 }
 
 const dataRun = async (trained: readonly Sum[], evaluated: readonly Sum[]): Promise<T.AnyRun> => {
@@ -63,7 +64,7 @@ const dataRun = async (trained: readonly Sum[], evaluated: readonly Sum[]): Prom
 
 /** Every kind of run, from the rows that it trains on and those that it evaluates. */
 const KINDS: Readonly<Record<string, (trained: readonly Sum[], evaluated: readonly Sum[]) => Promise<T.AnyRun>>> = {
-  environment: (trained, evaluated) => policyRun(T.taskList('a', trained), T.taskList('b', evaluated)),
+  environment: (trained, evaluated) => modelRun(T.taskList('a', trained), T.taskList('b', evaluated)),
   agent: (trained, evaluated) => agentRun(T.taskList('a', trained), T.taskList('b', evaluated)),
   'data set': dataRun,
 }
@@ -88,7 +89,7 @@ describe.each(Object.entries(KINDS))('a run of the kind %s', (_, made) => {
 
 describe('an evaluation', () => {
   it('plays no task twice, and reports the number of tasks', async () => {
-    const run = await policyRun(T.taskList('a', sums(0, 4)), T.taskList('b', sums(10, 2)))
+    const run = await modelRun(T.taskList('a', sums(0, 4)), T.taskList('b', sums(10, 2)))
     const [heldOut] = run.evaluate
     const parts: EvaluationPart[] = []
     for await (const part of heldOut!.run(T.keyFromSeed(1))) parts.push(part)
@@ -102,7 +103,7 @@ describe('an evaluation', () => {
   ] as const)('may share tasks with training by %s, and its name tells so', async (_, allowed) => {
     const trained = T.shuffled(T.taskList('a', sums(0, 4)), T.keyFromSeed(1))
     const nameOf = async (evaluated: readonly Sum[], name?: string): Promise<string | undefined> => {
-      const run = await policyRun(trained, T.taskList('b', evaluated), { ...allowed, ...(name && { name }) })
+      const run = await modelRun(trained, T.taskList('b', evaluated), { ...allowed, ...(name && { name }) })
       await run.close()
       return run.evaluate[0]?.name
     }
@@ -114,8 +115,8 @@ describe('an evaluation', () => {
 
   it('of the same endless tasks is refused, and of another split it is not', async () => {
     const problems = T.wordProblems(T.keyFromSeed(1), { split: 'rl' })
-    await expect(policyRun(problems, problems)).rejects.toThrow(/200 of the 200 tasks/)
-    expect(await tasksOf(await policyRun(problems, T.heldOutProblems()))).toEqual([200])
+    await expect(modelRun(problems, problems)).rejects.toThrow(/200 of the 200 tasks/)
+    expect(await tasksOf(await modelRun(problems, T.heldOutProblems()))).toEqual([200])
   })
 
   it('compares all columns of tasks with equal questions', async () => {
@@ -124,8 +125,8 @@ describe('an evaluation', () => {
         name,
         all.map((level) => ({ query: 'Play.', level })),
       )
-    expect(await tasksOf(await policyRun(levels('a', [1, 2]), levels('b', [3, 4])))).toEqual([2])
-    await expect(policyRun(levels('a', [1, 2]), levels('b', [2, 3]))).rejects.toThrow(/1 of the 2 tasks/)
+    expect(await tasksOf(await modelRun(levels('a', [1, 2]), levels('b', [3, 4])))).toEqual([2])
+    await expect(modelRun(levels('a', [1, 2]), levels('b', [2, 3]))).rejects.toThrow(/1 of the 2 tasks/)
   })
 })
 

@@ -13,7 +13,8 @@ import { modelEngine } from '../../src/modules/generation/modelEngine.js'
 import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { formatConfig } from '../../src/modules/transformer/config.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
-import { policyRun } from '../../src/run/policyRun.js'
+import { defineRun } from '../../src/run/defineRun.js'
+import { grpoParts } from '../../src/run/grpoParts.js'
 import { runFolder } from '../../src/run/store.js'
 import { train } from '../../src/run/train.js'
 import { vLLMSampler } from '../../src/run/vLLMSampler.js'
@@ -68,11 +69,9 @@ const session = async (name: string, port: number, onStep: (step: number) => Pro
     folder: path(`${name}-weights`),
   })
   const source = wordProblems(keyFromSeed(1), { split: 'rl' })
-  const run = await policyRun(
-    settings,
-    { model, sampler, env: (tasks) => GSM8KEnv({ source, ...tasks }) },
-    { memory: 'ignore' },
-  )
+  const run = await defineRun(grpoParts(settings, { model, sampler, env: (tasks) => GSM8KEnv({ source, ...tasks }) }), {
+    memory: 'ignore',
+  })
   const steps: number[] = []
   for await (const event of train(run, { ...trainOptionsOf(settings), store: runFolder(path(name)) })) {
     if (event.type !== 'step') continue

@@ -5,7 +5,8 @@ import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
-import { policyRun } from '../../src/run/policyRun.js'
+import { defineRun } from '../../src/run/defineRun.js'
+import { grpoParts } from '../../src/run/grpoParts.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
 import { smallSettings, useTemporaryFolder } from '../kit/runs.js'
@@ -39,7 +40,7 @@ describe('a run with workers', () => {
     const model = orThrow(await loadPretrained(settings.model)())
     const problems = wordProblems(keyFromSeed(1), { split: 'rl' })
     const moved = { ...settings, model: path('moved away') }
-    const run = policyRun(moved, { model, env: (tasks) => GSM8KEnv({ source: problems, ...tasks }) })
+    const run = defineRun(grpoParts(moved, { model, env: (tasks) => GSM8KEnv({ source: problems, ...tasks }) }))
     await expect(run).rejects.toThrow(FailureError)
     expect(ports()).toBe(before)
   })

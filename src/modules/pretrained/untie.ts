@@ -1,12 +1,11 @@
 /** Conversion of models with a tied output projection to models with a separate one. */
+import { orThrow } from '../../core/failure.js'
 import type { HostArray } from '../../core/hostArray.js'
-import { type DecoderConfig, untiedConfig } from '../transformer/config.js'
+import { formatConfig, parseConfig } from '../transformer/config.js'
+import type { Pretrained } from './pretrained.js'
 
 /** A decoder's config and arrays. */
-interface Numbers {
-  readonly config: DecoderConfig
-  readonly arrays: ReadonlyMap<string, HostArray>
-}
+type Numbers = Pick<Pretrained, 'config' | 'arrays'>
 
 /**
  * Gives a model its own output projection, equal to the embedding, without changing its results. A
@@ -24,7 +23,7 @@ export const untieEmbeddings = <M extends Numbers>(model: M): M => {
   if (table === undefined) throw new RangeError(`untieEmbeddings: parameter '${name}' is missing`)
   return {
     ...model,
-    config: untiedConfig(config),
+    config: orThrow(parseConfig({ ...formatConfig(config), tie_word_embeddings: false })),
     arrays: new Map([...arrays, ['lm_head.weight', table]]),
   }
 }

@@ -26,7 +26,7 @@ import { ALGORITHMS } from '../../objectives/algorithms.js'
 import { learnerParts, lossOf, offPolicyOf } from '../choices.js'
 import type { Evaluator } from '../evaluation.js'
 import type { PolicyRunSettings } from '../policyParts.js'
-import { type AnyRun, closing, defineRun } from '../run.js'
+import { type AnyRun, closing, environmentRun } from '../run.js'
 import { policySettings } from '../settings.js'
 import { gameMetrics } from './gameMetrics.js'
 import { type WeightPool, weightPool, withPools } from './weightPool.js'
@@ -172,9 +172,10 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
     sampling.maxLag > 0 && 'sampling.maxLag: self-play alternates with training',
   ])
   const key = keyFromSeed(seed)
+  const made = lossOf(settings)
   const learner = localLearner({
     ...learnerParts(settings, model),
-    ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
+    ...{ loss: made, offPolicy: offPolicyOf(settings, made) },
   })
   using first = sharedParams(model)
   const current = TransformersWrapper({
@@ -189,7 +190,7 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
     append(KLRewardTransform({ reference: copies.reference, coefficient: 0 })), // only measures it
     append(PolicyVersion()),
   )
-  const run = defineRun({
+  const run = environmentRun({
     env: env as never as Env<TokenPrompt, TokenAction>, // it has more entries
     policy: playersPolicy(game.players, { current, past: copies.past }),
     advantage: roleAdvantage({

@@ -219,8 +219,8 @@ const opened = async <T extends Task>(
 }
 
 /**
- * Makes an agent of a program that uses a model's API, for `policyRun({ agent })`. The program is
- * trained as it is: it only has to send its requests to `baseUrl`.
+ * Makes an agent of a program that uses a model's API, for `grpoParts`. The program is trained as
+ * it is: it only has to send its requests to `baseUrl`.
  *
  * The server speaks OpenAI's chat and Responses APIs and Anthropic's Messages API, streamed or not,
  * with tools. It answers to every model name, and samples at the run's temperature. Each attempt

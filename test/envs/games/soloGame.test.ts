@@ -63,7 +63,7 @@ describe('soloGame', () => {
 
   it.each(['ticTacToe', 'kuhnPoker'])('is the environment of the recipe %s', async (name) => {
     const { recipe } = await loadRecipe(name)
-    const envOf = recipe.env!(orThrow(parseSettings(recipe, {})))
+    const envOf = recipe.envOfTask!(orThrow(parseSettings(recipe, {})))
     for (const seat of [0, 1])
       for (const pick of [0, -1] as const)
         expect((await playOut(envOf, { seat, pick })).at(-1)).toMatch(/^The game is over\. Returns: -?\d, -?\d\.$/)
@@ -79,7 +79,7 @@ describe('soloGame', () => {
   ] as const)('%s %j is an environment of the recipe game', async (game, options, opponent, players) => {
     const { recipe } = await loadRecipe('game')
     const chosen = orThrow(parseSettings(recipe, { game, options, opponent }))
-    const said = await playOut(recipe.env!(chosen), { seat: players - 1, pick: 0, turns: 42 })
+    const said = await playOut(recipe.envOfTask!(chosen), { seat: players - 1, pick: 0, turns: 42 })
     expect(said[0]).toContain(`You are player ${players - 1}.`)
     expect(said.at(-1)).toMatch(/^The game is over\. Returns: -?\d/)
     expect(orThrow((await recipe.tasks!(chosen)).at(players - 1)).answer).toBe(String(players - 1))
@@ -87,12 +87,12 @@ describe('soloGame', () => {
 
   it('plays alone in the recipe game, and names of games are checked', async () => {
     const { recipe } = await loadRecipe('game')
-    const alone = recipe.env!(orThrow(parseSettings(recipe, { game: 'word_guess', illegal: 'retry' })))
+    const alone = recipe.envOfTask!(orThrow(parseSettings(recipe, { game: 'word_guess', illegal: 'retry' })))
     const env = alone({ id: '1', query: 'word_guess', answer: '0' })
     const opened = orThrow(await env.reset(TensorDict({}, [1]), keyFromSeed(3))()) as TensorDict<HistoryPrompt>
     expect(textOf(get(opened, 'history', 'prompt').items.get(0)!.messages.last()!)).toContain('You are player 0.')
     discard(opened)
-    expect(() => recipe.env!(orThrow(parseSettings(recipe, { game: 'tic_tac_to' })))).toThrow(
+    expect(() => recipe.envOfTask!(orThrow(parseSettings(recipe, { game: 'tic_tac_to' })))).toThrow(
       "did you mean 'tic_tac_toe'?",
     )
   })

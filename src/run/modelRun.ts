@@ -1,5 +1,6 @@
-/** Builds a policy-gradient run from settings: model, sampler, rewards, advantages and learner. */
+/** Builds the run of a model: sampler, rewards, reference, learner, memory estimate and exports. */
 import { pipe } from 'fp-ts/lib/function.js'
+import type { Learner } from '../collectors/learners/learner.js'
 import { localLearner } from '../collectors/learners/localLearner.js'
 import { inFlightUpdater } from '../collectors/overlap/inFlightUpdater.js'
 import { decoderForms } from '../collectors/updaters/decoderForms.js'
@@ -9,7 +10,6 @@ import { child, type Key, keyFromSeed } from '../core/key.js'
 import { aFunction, aList, anything, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
-import type { Task } from '../data/task.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { own } from '../engine/scope.js'
@@ -26,27 +26,20 @@ import type { ModelText, Pretrained } from '../modules/pretrained/pretrained.js'
 import { sharedParams } from '../modules/pretrained/sharedParams.js'
 import { localClient } from '../modules/remote/localClient.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
+import { asAdvantage } from '../objectives/advantages/defineAdvantage.js'
 import type { SegmentRule } from '../objectives/advantages/segments.js'
-import { type AgentRunParts, agentRun } from './agentRun.js'
-import {
-  advantageOf,
-  klWeightOf,
-  learnerParts,
-  lossOf,
-  offPolicyOf,
-  overlongOf,
-  rewardFormOf,
-  samplingRoundsOf,
-} from './choices.js'
+import type { LossMetrics } from '../objectives/loss.js'
+import type { PolicyBatch } from '../objectives/policyLoss.js'
+import { klWeightOf, learnerParts, offPolicyOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
 import type { EnvContext } from './collecting.js'
 import { EnvironmentReward, plainRewards } from './environmentReward.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
 import { exportsOf } from './exported.js'
-import { type PolicyRun, type PolicyRunSettings, type PolicySampler, runMemory } from './policyParts.js'
+import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
 import type { BuildContext } from './recipe.js'
 import { checkRemote, type OpenTraining } from './remoteTraining.js'
-import { closing, defineRun, type RecordOptions } from './run.js'
+import { closing, environmentRun, type RecordOptions } from './run.js'
 
 /** The context from which an environment of tasks is made. */
 export interface TaskContext {
@@ -162,7 +155,8 @@ const promptTokens = async <O extends HistoryPrompt>(
   return Math.max(0, ...rowLengths(prompts))
 }
 
-const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
+const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never> & RunPlan> = {
+  ...{ settings: aRecord, loss: aRecord, advantage: aFunction },
   model: aRecord,
   env: aFunction,
   heldOut: aList,
@@ -172,6 +166,8 @@ const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
   segments: anything,
   sampler: aRecord,
 }
+
+type ModelParts<O extends HistoryPrompt> = PolicyRunParts<O> & RunPlan
 
 /** The text side of a model whose template shows these tools. */
 const withTools = (text: ModelText, tools: PolicyRunParts<never>['tools']): ModelText & TokenEnvText => ({
@@ -203,8 +199,7 @@ const evaluatorsOf = <O extends HistoryPrompt>(
 
 /** Builds a run whose model is trained and sampled by a server. */
 const remoteRun = async <O extends HistoryPrompt>(
-  settings: PolicyRunSettings,
-  { model, env, heldOut = [], signal = plainRewards, metrics, tools, segments }: PolicyRunParts<O>,
+  { settings, loss, advantage, model, env, heldOut = [], signal = plainRewards, metrics, tools }: ModelParts<O>,
   open: OpenTraining,
 ): Promise<PolicyRun> => {
   const text = withTools(model.text, tools)
@@ -213,16 +208,17 @@ const remoteRun = async <O extends HistoryPrompt>(
   const { optimizer, key, passes = {} } = learnerParts(settings, model)
   const { maxGradNorm = 1, ...steps } = passes
   const remote = await open({
-    ...{ config: model.config, loss: lossOf(settings), optimizer, key, passes: steps, maxGradNorm },
+    ...{ config: model.config, loss, optimizer, key, passes: steps, maxGradNorm },
     lora: settings.lora.rank,
     maxTokens: settings.sampling.maxNewTokens,
-    offPolicy: offPolicyOf(settings),
+    offPolicy: offPolicyOf(settings, loss),
   })
-  const run = defineRun({
+  const run = environmentRun({
     env: rewardedEnv(settings, { text, env, reference: remote.reference }),
     policy: remote.policy,
-    advantage: advantageOf(settings, segments),
-    ...{ learner: remote.learner, updater: remote.updater },
+    advantage: asAdvantage(advantage),
+    learner: remote.learner as Learner<PolicyBatch, LossMetrics>, // `KLRewardTransform` adds those of the reference
+    updater: remote.updater,
     evaluate: evaluatorsOf(heldOut, { text, keep, at: remote.at }),
     collect: {
       ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
@@ -237,17 +233,14 @@ const remoteRun = async <O extends HistoryPrompt>(
   return closing(run, remote.close)
 }
 
-const builtRun = async <O extends HistoryPrompt>(
-  settings: PolicyRunSettings,
-  { model, env, heldOut = [], signal = plainRewards, metrics, tools, segments, sampler: given }: PolicyRunParts<O>,
-  context: BuildContext,
-): Promise<PolicyRun> => {
+const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: BuildContext): Promise<PolicyRun> => {
+  const { settings, loss, model, env, heldOut = [], signal = plainRewards, metrics, tools, sampler: given } = parts
   const [{ config }, text] = [model, withTools(model.text, tools)]
   const { tasks, sampling, compute, keep } = settings
   const key = keyFromSeed(settings.seed)
   const learner = localLearner({
     ...learnerParts(settings, model),
-    ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
+    ...{ loss, offPolicy: offPolicyOf(settings, loss) },
   })
   using first = sharedParams(model)
   const isShared = compute.workers > 1
@@ -262,16 +255,16 @@ const builtRun = async <O extends HistoryPrompt>(
   try {
     const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
     const sizes = { prompt, weights: learner.weights(), context }
-    const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(settings, model, sizes)]
+    const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(parts, sizes)]
     const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
     const evaluators = evaluatorsOf(heldOut, {
       ...{ text, keep },
       at: (sampled) => inProcess.withSampling(sampled),
     })
-    const run = defineRun({
+    const run = environmentRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
-      advantage: advantageOf(settings, segments),
+      advantage: asAdvantage(parts.advantage),
       learner,
       ...(sampler && { updater: sampler.updater }),
       evaluate: evaluators,
@@ -305,33 +298,14 @@ const builtRun = async <O extends HistoryPrompt>(
   }
 }
 
-/**
- * Builds a policy-gradient run from settings. The model samples in this process, on its own thread
- * (`sampling.maxLag` above 0), or through `sampler`. Advantages and loss come from the algorithm.
- *
- * With `env`, rewards come from the environment, with length and KL penalties as set. With `agent`,
- * the user's own program plays the `tasks` against a server of the model, and `reward` scores what
- * it returns: see `capture`.
- *
- * Errors   throws RangeError if settings contradict each other, and FailureError if the run is
- *          estimated to need more memory than the machine has.
- * Effects  holds the model's weights until the run is closed.
- */
-export const policyRun: {
-  <T extends Task>(settings: PolicyRunSettings, parts: AgentRunParts<T>, context?: BuildContext): Promise<PolicyRun>
-  <O extends HistoryPrompt>(
-    settings: PolicyRunSettings,
-    parts: PolicyRunParts<O>,
-    context?: BuildContext,
-  ): Promise<PolicyRun>
-} = async (settings: PolicyRunSettings, parts: object, context: BuildContext = {}): Promise<PolicyRun> => {
-  if ('agent' in parts && context.training !== undefined)
-    throw new RangeError('policyRun: an agent of your own is trained in this process: leave out --learner')
-  if ('agent' in parts) return agentRun(settings, parts as AgentRunParts<Task>, context) // by the overloads
-  const given = parts as PolicyRunParts<HistoryPrompt> // by the overloads
-  checkOptions('policyRun', given, POLICY_RUN_PARTS)
-  if (given.sampler !== undefined && context.training !== undefined)
-    throw new RangeError('policyRun: a server that trains also samples: leave out sampler or --learner')
-  if (context.training !== undefined) return remoteRun(settings, given, context.training)
-  return builtRun(settings, given, context)
+/** Builds the run of a model and an environment. */
+export const modelRun = async <O extends HistoryPrompt>(
+  parts: PolicyRunParts<O> & RunPlan,
+  context: BuildContext,
+): Promise<PolicyRun> => {
+  checkOptions('defineRun', parts as unknown as PolicyRunParts<never> & RunPlan, POLICY_RUN_PARTS) // of any state
+  if (context.training === undefined) return builtRun(parts, context)
+  if (parts.sampler !== undefined)
+    throw new RangeError('defineRun: a server that trains also samples: leave out sampler or --learner')
+  return remoteRun(parts, context.training)
 }
