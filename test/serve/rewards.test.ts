@@ -52,6 +52,8 @@ describe('the reward server', () => {
     [{ query: ['a'], prompts: ['b'], labels: ['4'] }, 422, 'does not contain'],
     [{ query: ['a', 'a'], prompts: ['a', 'a'], labels: ['4', '4'] }, 413, 'at most 1'],
     [{ query: ['a'], prompts: ['a'], labels: ['{"answer": 4}'] }, 422, 'must be a string'],
+    [{ query: ['a'], prompts: ['a'], labels: ['{"answer": "", "id": 12345678901234567890}'] }, 422, 'safe integer'],
+    [{ query: ['a'], prompts: ['a'], labels: [2 ** 60] }, 422, 'safe integer'],
   ])('refuses %j', async (body, status, reason) => {
     const answer = await post(body, { server: app({ maxRows: 1 }) })
     expect(answer.status).toBe(status)

@@ -6,8 +6,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { parseJson } from '../../core/json.js'
 import { jsonSizeProblem } from '../../core/jsonSize.js'
+import { writtenArguments } from '../../text/history/writtenArguments.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
-import { writtenArguments } from './writtenArguments.js'
 
 /** Bytes up to which a body is read on the thread of the server. */
 export const SMALL_BODY = 256 * 1024

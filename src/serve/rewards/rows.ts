@@ -2,6 +2,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { ThreadPort } from '../../core/capabilities.js'
+import { parseJson } from '../../core/json.js'
+import { roundedNumber } from '../../core/strictJson.js'
 import { indexOfText } from '../../core/textSearch.js'
 import type { Task } from '../../data/task.js'
 import { boundedList } from '../../text/boundedSchema.js'
@@ -39,15 +41,19 @@ const withoutEnd = (text: string): string => {
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Reads the fields of a task from a label: those of a JSON object, or its text as the answer. */
-const fieldsOf = (label: string): Readonly<Record<string, unknown>> => {
-  if (!label.trimStart().startsWith('{')) return { answer: label }
-  try {
-    const fields: unknown = JSON.parse(label)
-    return isRecord(fields) ? fields : { answer: label }
-  } catch {
-    return { answer: label }
-  }
+const NOT_SAFE = 'is not a safe integer: write it as a string'
+
+/**
+ * Reads the fields of a task from a label: those of a JSON object, or its text as the answer. A
+ * number that would be another one is a problem.
+ */
+const fieldsOf = (label: string | number | null): E.Either<string, Readonly<Record<string, unknown>>> => {
+  if (typeof label === 'number' && Number.isInteger(label) && !Number.isSafeInteger(label)) return E.left(NOT_SAFE)
+  const text = String(label ?? '')
+  const json = text.trimStart().startsWith('{') ? parseJson(text) : E.left('no object')
+  if (E.isLeft(json) || !isRecord(json.right)) return E.right({ answer: text })
+  const rounded = roundedNumber(text)
+  return rounded === undefined ? E.right(json.right) : E.left(rounded.problem)
 }
 
 /** The text of a request before its checks: equally many of each. */
@@ -57,7 +63,9 @@ const rowOf = ({ query, prompts, labels }: Sent, i: number): E.Either<ApiFailure
   const [text, prompt] = [query[i]!, prompts[i]!] // the lists have equal lengths
   const at = indexOfText(text, prompt) // a tokenizer may add a first token
   if (at === -1) return E.left(apiFailure(422, `query[${i}] does not contain prompts[${i}]`, `query[${i}]`))
-  const fields = fieldsOf(String(labels[i] ?? ''))
+  const read = fieldsOf(labels[i]!)
+  if (E.isLeft(read)) return E.left(apiFailure(422, `labels[${i}]: ${read.left}`, `labels[${i}]`))
+  const fields = read.right
   const { answer = '' } = fields
   if (typeof answer !== 'string') return E.left(apiFailure(422, `labels[${i}].answer must be a string`, `labels[${i}]`))
   return E.right({

@@ -2,11 +2,13 @@
  * Streamed answers of `POST /v1/chat/completions`, joined to what the endpoint answers without
  * streaming.
  */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { errorMessage } from '../../../core/failure.js'
 import type { HttpEvents, HttpFailure } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
+import { writtenArguments } from '../../../text/history/writtenArguments.js'
 import { calledFunction, type ReplyProblem, sentError, wireMessage, wireReasoning, wireText } from './chatReply.js'
 
 const callPart = z.looseObject({
@@ -147,7 +149,7 @@ const answerOf = (parts: Parts): object => {
 const frameOf = (data: string): E.Either<ReplyProblem, Frame> => {
   const refuse = (reason: string): E.Either<ReplyProblem, never> =>
     E.left({ kind: 'protocol', reason: `a frame of the stream is not of the protocol: ${reason}` })
-  const json = parseJson(data)
+  const json = parseJson(writtenArguments(data))
   if (E.isLeft(json)) return refuse(json.left)
   const parsed = frameSchema.safeParse(json.right)
   const hasError = !parsed.success || parsed.data.choices == null || parsed.data.error != null

@@ -4,6 +4,7 @@
  * This folder holds policies behind chat APIs and the AI SDK, and policies by name. It does not
  * hold servers that return token ids (`../vllm`, `../sglang`).
  */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { type Cancellation, cancellation } from '../../../core/cancellation.js'
 import { problemList } from '../../../core/failure.js'
@@ -16,6 +17,7 @@ import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { type History, sameHistory } from '../../../text/history/history.js'
 import type { OpenAiMessage } from '../../../text/history/openAiChat.js'
+import { writtenArguments } from '../../../text/history/writtenArguments.js'
 import { callIds } from '../../../text/toolCalls/callMessage.js'
 import { reportedStatus } from '../failures.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
@@ -118,7 +120,7 @@ const checked = (client: Client, json: unknown): E.Either<PolicyFailure, ChatRep
 }
 
 const parsed = (client: Client, { text, server }: HttpReply): E.Either<PolicyFailure, ChatReply> => {
-  const json = parseJson(text)
+  const json = parseJson(writtenArguments(text))
   if (E.isLeft(json))
     return E.left(client.fail('infrastructure', `${server} answered with something else: ${json.left}`))
   return checked(client, json.right)

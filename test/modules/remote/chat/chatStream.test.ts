@@ -62,6 +62,16 @@ describe('tool calls of a stream', () => {
     expect(get(action, 'answer').items.get(0)!.malformedCalls).toHaveLength(1)
   })
 
+  it('with arguments as an object keep their numbers, also without streaming', async () => {
+    const called = '{"tool_calls":[{"id":"c1","function":{"name":"f","arguments":{"id":2512292042121000001,"f":1.0}}}]}'
+    const call = { id: 'c1', name: 'f', arguments: { id: '2512292042121000001', f: 1 } }
+    const expected = [{ ...call, written: '{"id":2512292042121000001,"f":1.0}' }]
+    const body = [`data: {"choices":[{"index":0,"delta":${called}}]}`, frame({}, 'stop'), 'data: [DONE]', '']
+    expect((await messageOf((await over(sends(body.join('\n\n')))).streamed)).toolCalls).toEqual(expected)
+    const answer = `{"choices":[{"message":${called},"finish_reason":"tool_calls"}]}`
+    expect((await messageOf((await over(sends(answer, 'application/json'))).whole)).toolCalls).toEqual(expected)
+  })
+
   it('with null before the text of their arguments have that text', async () => {
     const body = stream(
       part({ index: 0, id: 'c1' }, 'f', null),

@@ -1,4 +1,4 @@
-/** Arguments of calls that a request has as objects, whose numbers would lose their spelling. */
+/** Arguments of calls that JSON has as objects, whose numbers would lose their spelling. */
 
 /** A number that JavaScript writes differently, or that it may round. */
 const OTHER_SPELLING = /-0|\d\.|\d[eE]|\d{16}/
@@ -36,10 +36,13 @@ const objectEnd = (text: string, start: number): number => {
 
 const ARGUMENTS: readonly string[] = ['"arguments"', '"input"']
 
+/** The fields of requests and answers that have calls. */
+const WITH_CALLS: readonly string[] = ['"messages"', '"choices"']
+
 /**
- * Writes the arguments of calls in the messages of a request as texts, which the formats of OpenAI
- * have anyway, if `JSON.parse` would change the spelling of their numbers. Everything else is
- * unchanged.
+ * Writes the arguments of calls in the messages of a request, or in the choices of an answer, as
+ * texts, which the formats of OpenAI have anyway, if `JSON.parse` would change the spelling of
+ * their numbers. Everything else is unchanged.
  *
  * Cost     linear in the text.
  *
@@ -49,7 +52,7 @@ const ARGUMENTS: readonly string[] = ['"arguments"', '"input"']
 export const writtenArguments = (text: string): string => {
   if (!AN_OBJECT.test(text) || !OTHER_SPELLING.test(text)) return text
   const parts: string[] = []
-  let [depth, from, isInMessages] = [0, 0, false]
+  let [depth, from, hasCalls] = [0, 0, false]
   for (let at = 0; at < text.length; ) {
     const c = text[at]
     if (c === '{' || c === '[') depth += 1
@@ -63,9 +66,9 @@ export const writtenArguments = (text: string): string => {
     const colon = inkedFrom(text, at)
     if (text[colon] !== ':') continue
     const key = text.slice(start, at)
-    if (depth === 1) isInMessages = key === '"messages"'
+    if (depth === 1) hasCalls = WITH_CALLS.includes(key)
     const value = inkedFrom(text, colon + 1)
-    if (!isInMessages || text[value] !== '{' || !ARGUMENTS.includes(key)) continue
+    if (!hasCalls || text[value] !== '{' || !ARGUMENTS.includes(key)) continue
     at = objectEnd(text, value)
     const source = text.slice(value, at)
     if (!OTHER_SPELLING.test(source)) continue

@@ -1,7 +1,7 @@
-/** Arguments that a request has as objects keep their numbers. */
+/** Arguments that requests and answers have as objects keep their numbers. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { writtenArguments } from '../../../src/serve/bodies/writtenArguments.js'
+import { writtenArguments } from '../../../src/text/history/writtenArguments.js'
 
 const value = fc.letrec<{ json: unknown }>((tie) => ({
   json: fc.oneof(
@@ -18,7 +18,7 @@ const restored = (key: string, item: unknown): unknown =>
     ? (JSON.parse(item) as unknown)
     : item
 
-describe('the arguments in messages of a request', () => {
+describe('the arguments of calls in JSON', () => {
   it('become text if their numbers have another spelling', () => {
     const call = '{"messages": [{"tool_calls": [{"function": {"arguments": {"f": 1.0, "g": {"input": {}}}}}]}]}'
     expect(writtenArguments(call)).toBe(
