@@ -17,24 +17,27 @@ import {
   serverPolicy,
 } from './policyLookup.js'
 import { problemsAt, readModelFile } from './policyServers.js'
+import { apiAddress, servedModel } from './servedModel.js'
 
 /** Finds `openai_MODEL`. */
 export const openAi = (model: string, lookup: Lookup): FoundPolicy => {
   const { variables, envFile } = lookup
-  const baseUrl = variables('OPENAI_BASE_URL')
+  const given = variables('OPENAI_BASE_URL')
   const apiKey = variables('OPENAI_API_KEY')
-  if (apiKey === undefined && baseUrl === undefined)
+  if (apiKey === undefined && given === undefined)
     return TE.left(missingVariable('OPENAI_API_KEY', `openai_${model}`, envFile))
-  return TE.right(
-    serverPolicy(
-      `openai_${model}`,
-      {
-        model,
-        baseUrl: baseUrl ?? 'https://api.openai.com/v1',
-        ...(apiKey !== undefined && { apiKey }),
-        dialect: { limitField: 'max_completion_tokens' },
-      },
-      lookup,
+  if (given !== undefined && !URL.canParse(given))
+    return TE.left(registryFailure('OPENAI_BASE_URL must be an address such as http://127.0.0.1:8000/v1'))
+  const baseUrl = given === undefined ? 'https://api.openai.com/v1' : apiAddress(given)
+  const config = { baseUrl, ...(apiKey !== undefined && { apiKey }) }
+  return pipe(
+    given === undefined ? TE.right(model) : servedModel(model, config),
+    TE.map((name) =>
+      serverPolicy(
+        `openai_${model}`,
+        { ...config, model: name, dialect: { limitField: 'max_completion_tokens' } },
+        lookup,
+      ),
     ),
   )
 }

@@ -12,6 +12,7 @@ import { parseYaml } from '../../../data/codecs/yamlText.js'
 import { problemsOf } from '../../../text/history/historyJson.js'
 import { missingVariable, registryFailure } from './policyKeys.js'
 import { type FoundPolicy, type Lookup, serverPolicy } from './policyLookup.js'
+import { apiAddress, servedModel } from './servedModel.js'
 
 const withoutPrefix = (name: string): string => name.replace(/^vllm_/, '')
 
@@ -103,8 +104,10 @@ export const vllm = (wanted: string, lookup: Lookup): FoundPolicy => {
           ? TE.left(registryFailure(`the model '${wanted}' of ${path} has no url and no model_path`))
           : started({ ...entry, model_path }, lookup)
       if (!URL.canParse(url)) return TE.left(registryFailure(`the url of '${wanted}' in ${path} is no address`))
-      return TE.right(
-        serverPolicy(`vllm_${wanted}`, { model: entry.served_name ?? entry.name[0]!, baseUrl: url }, lookup),
+      const baseUrl = apiAddress(url)
+      return pipe(
+        servedModel(entry.served_name ?? entry.name[0]!, { baseUrl }),
+        TE.map((model) => serverPolicy(`vllm_${wanted}`, { model, baseUrl }, lookup)),
       )
     }),
   )

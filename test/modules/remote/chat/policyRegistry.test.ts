@@ -78,6 +78,25 @@ describe('policies by name', () => {
     )
   })
 
+  it('adds /v1 to an address without a path, and takes the only model of a server with another name', async () => {
+    const { url } = await listen(served(saying('four')))
+    const vllmModels = join(folder, 'bare.json')
+    await writeFile(
+      vllmModels,
+      JSON.stringify([
+        { name: 'mine', url },
+        { name: 'slash', url: `${url}/` },
+      ]),
+    )
+    for (const name of ['vllm_mine', 'vllm_slash'])
+      expect(await answerOf(name, options({}, { vllmModels }))).toBe('four')
+    for (const OPENAI_BASE_URL of [url, `${url}/v1`])
+      expect(await answerOf('openai_gpt-x', options({ OPENAI_BASE_URL }))).toBe('four')
+    expect((await leftOf(resolvePolicy('openai_x', options({ OPENAI_BASE_URL: 'localhost' })))).reason).toContain(
+      'must be an address',
+    )
+  })
+
   it('finds an entry of the registry file by each of its names, and asks the server for the first', async () => {
     const { url } = await listen(served(saying('four')))
     const vllmModels = join(folder, 'aliases.json')
