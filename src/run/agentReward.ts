@@ -5,12 +5,20 @@ import { callHistory } from '../data/capture/history.js'
 import type { CapturedReward, CapturedSession } from '../data/capture/session.js'
 import type { Task } from '../data/task.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
-import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
+import { type RewardFunction, type RewardScene, reward } from '../envs/rewards/rewardFunction.js'
 import { thrownText } from '../live/thrown.js'
 import { appendMessage, History, message } from '../text/history/history.js'
 
-/** A function of named arguments, as `reward` takes it, or a reward of `tandem-rl/rewards`. */
-export type AgentReward<T extends Task = Task> = AnyReward<T> | RewardFunction<T>
+/** A reward, or a record of the reward and further numbers, which become parts. */
+type AgentScore = number | { readonly reward: number; readonly [part: string]: number }
+
+/**
+ * A function of named arguments, as `reward` takes it, which may return parts beside the reward; or
+ * a reward of `tandem-rl/rewards`.
+ */
+export type AgentReward<T extends Task = Task> =
+  | AnyReward<T>
+  | ((scene: RewardScene<T>) => AgentScore | Promise<AgentScore>)
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -53,7 +61,8 @@ const scoreOf = async <T extends Task>(
   given: AgentReward<T>,
   { task, session, result, key }: Scoring<T>,
 ): Promise<E.Either<string, CapturedReward>> => {
-  const service: AnyReward<T> = typeof given === 'function' ? reward<T>(given) : given
+  const service: AnyReward<T> =
+    typeof given === 'function' ? reward<T>(given as RewardFunction<T>, { extras: 'parts' }) : given // with parts
   const context = { key, signal: new AbortController().signal }
   const scored = service.score({ task, history: answered(session, result) }, context)
   const value = typeof scored === 'function' ? await scored() : E.right(scored)

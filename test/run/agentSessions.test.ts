@@ -126,5 +126,10 @@ describe('the reward of an attempt', () => {
       prediction === answer ? 1 : 0
     expect(await scored(equal, 'x')).toEqual(E.right({ total: 1, parts: { success: 1 } }))
     expect(await scored(reward<Task>(equal), 'y')).toEqual(E.right({ total: 0, parts: { success: 0 } }))
+    const extra = () => ({ reward: 2, brief: 0.5 })
+    expect(await scored(extra, 'y')).toEqual(E.right({ total: 2, parts: { brief: 0.5, success: 1 } }))
+    expect(await scored((() => ({ reward: 1, brief: 'x' })) as never, 'y')).toMatchObject({
+      left: expect.stringContaining("the part 'brief' must be a finite number"),
+    })
   })
 })

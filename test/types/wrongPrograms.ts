@@ -13,6 +13,8 @@ import { add, assign, autoBatch, cast, concat, data, type Data, dataSpec, exclud
 import { append, ChatEnv, compose, GSM8KEnv, GSM8KRewardParser, KLRewardTransform, TemplateTransform, Tokenizer } from '../../src/index.js'
 import { type LLMCollector, localLearner } from '../../src/index.js'
 import { dpoLoss, MCAdvantage, type PolicyBatch, policyLoss } from '../../src/index.js'
+import { tool } from '../../src/doors/tools.js'
+import { z } from 'zod'
 import { type AlgorithmName, cispo, clippedSurrogate, gspo, type StepMetrics } from '../../src/doors/objectives.js'
 const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
 const spec = { reward: tensorSpec('float32'), text: dataSpec<string>('string') }
@@ -32,7 +34,7 @@ const played = TensorDict({
   tokens: { prompt: ragged('int32', [[1]]), response: ragged('int32', [[2]]) }, logProbs: { response: ragged('float32', [[0]]) },
 }, [1])
 const rate = MCAdvantage({ groupSize: 1 })
-export { add, append, assign, autoBatch, cast, chats, cispo, compose, parser, kl, clippedSurrogate, concat, dataSpec, dpoLoss, E, env, exclude, find, flattenKeys, fromNested, get, grpo, gspo, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, played, policy, prompts, raggedSpec, rate, texts, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
+export { add, append, assign, autoBatch, cast, chats, cispo, compose, parser, kl, clippedSurrogate, concat, dataSpec, dpoLoss, E, env, exclude, find, flattenKeys, fromNested, get, grpo, gspo, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, played, policy, prompts, raggedSpec, rate, texts, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, tool, withBatchShape, z, zeros, zipLeaves, td }
 export type { AlgorithmName, Data, HistoryAction, Infer, LLMCollector, Meta }
 `
 
@@ -59,6 +61,14 @@ export const WRONG_PROGRAMS: readonly WrongProgram[] = [
     'get: a misspelt inner key',
     ["get(td, 'tokens', 'pompt')", "get(td, 'tokens', 'prompt')"],
     '"prompt" | "full"',
+  ),
+  program(
+    'tool: a misspelled option',
+    [
+      "tool({ name: 'a', description: '', schema: { text: z.string() }, run: async ({ text }) => text })",
+      "tool({ name: 'a', description: '', parameters: { text: z.string() }, run: async ({ text }) => text })",
+    ],
+    "'schema' does not exist in type 'ToolOptions",
   ),
   program('get: inside of a leaf', ["get(td, 'query', 'x')", "get(td, 'tokens', 'full')"], 'never'),
   program(

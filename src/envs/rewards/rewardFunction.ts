@@ -1,6 +1,6 @@
 /** Rewards from plain functions, whose arguments are found by name. */
 import * as E from 'fp-ts/lib/Either.js'
-import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import { thrownText } from '../../live/thrown.js'
 import type { Message } from '../../text/history/history.js'
@@ -70,6 +70,11 @@ export interface RewardOptions<P extends string, R = undefined> extends RewardPa
    * none.
    */
   readonly environment?: ToolEnvironment<R>
+  /**
+   * Numbers that the function returns beside `reward` and `parts`. `parts`: they are parts too, for
+   * receivers that need no names beforehand. Default `refuse`.
+   */
+  readonly extras?: 'refuse' | 'parts'
   /** Default: the name of the function, or `reward`. */
   readonly name?: string
 }
@@ -128,7 +133,10 @@ export const reward = <T extends Task = Task, const P extends string = never, R 
   options: RewardOptions<P, R> = {},
 ): RewardService<T, P> => {
   if (typeof f !== 'function') throw new RangeError(`reward: the reward must be a function, got ${typeof f}`)
-  checkOptions('reward', options, { ...PARTS_OPTIONS, name: aText, environment: aRecord })
+  checkOptions('reward', options, {
+    ...PARTS_OPTIONS,
+    ...{ name: aText, environment: aRecord, extras: oneOf('parts', 'refuse') },
+  })
   const { parts = [], optional = [], environment: held, name = f.name === '' ? 'reward' : f.name } = options
   const failed = (id: string, reason: string): E.Either<RewardFailure, never> =>
     E.left({ _tag: 'RewardFailure', rewardName: name, reason: `task ${id}: ${reason}` })

@@ -33,15 +33,25 @@ const plainNumber = (value: unknown, solvedAt: number): E.Either<string, Scored>
     ? E.right({ reward: value, success: value >= solvedAt, parts: {} })
     : E.left(`it returned ${shown(value)}: expected a finite number, or a record with 'parts' set`)
 
+/** The expected form of a reward. */
+interface ScoreForm {
+  readonly parts?: readonly string[]
+  readonly solvedAt?: number
+  /** Numbers beside `reward` and the parts: refused, or parts as well. Default `refuse`. */
+  readonly extras?: 'refuse' | 'parts'
+}
+
 /**
  * Reads a reward: a number, or a record of `reward` and the declared parts. `Left` lists its
  * errors.
  */
 export const scoredValue = (
   value: unknown,
-  { parts = [], solvedAt = 1 }: { readonly parts?: readonly string[]; readonly solvedAt?: number },
+  { parts: declared = [], solvedAt = 1, extras = 'refuse' }: ScoreForm,
 ): E.Either<string, Scored> => {
-  if (parts.length === 0 && typeof value !== 'object') return plainNumber(value, solvedAt)
+  if (declared.length === 0 && typeof value !== 'object') return plainNumber(value, solvedAt)
+  const others = extras === 'parts' && typeof value === 'object' ? Object.keys(value ?? {}) : []
+  const parts = [...new Set([...declared, ...others])].filter((name) => name !== 'reward')
   return E.map(({ reward, ...rest }: Readonly<Record<string, number>>) => ({
     ...{ reward: reward!, success: reward! >= solvedAt, parts: rest }, // `namedNumbers` checked that it is there
   }))(namedNumbers(value, ['reward', ...parts]))

@@ -72,8 +72,8 @@ export interface ToolOptions<A extends z.ZodRawShape, S, R = undefined> {
   readonly description: string
   /** The arguments by name. A call with unknown arguments is rejected. */
   readonly parameters: A
-  /** The state at the start of a conversation; null for tools without state. */
-  readonly initial: S
+  /** The state at the start of a conversation. Default `null`, for tools without state. */
+  readonly initial?: S
   /**
    * The environment of the calls, passed to `run` as `environment`: a resource, or one shared with
    * other tools and rewards. Default: none.
@@ -88,13 +88,22 @@ export interface ToolOptions<A extends z.ZodRawShape, S, R = undefined> {
   readonly maxLength?: number
   /**
    * Runs a call with arguments that match the schema. If it throws or rejects, the policy gets the
-   * error as `failed`.
+   * error as `failed`. A text is a result that leaves the state as it is.
    */
   readonly run: (
     args: z.output<z.ZodObject<A, z.core.$strict>>,
     context: ToolContext<S> & { readonly environment: R },
-  ) => TE.TaskEither<ToolFailure, ToolReply<S>> | Promise<ToolReply<S>>
+  ) => TE.TaskEither<ToolFailure, ToolReply<S>> | ToolResult<S> | Promise<ToolResult<S>>
 }
+
+/** The result of a function: a text, or a reply whose state may be left out if it stays. */
+export type ToolResult<S = unknown> = string | (Omit<ToolReply<S>, 'state'> & { readonly state?: S })
+
+/** A tool as a function of its arguments. */
+export type ToolFunction<A extends z.ZodRawShape> = (
+  args: z.output<z.ZodObject<A, z.core.$strict>>,
+  context: ToolContext<null>,
+) => ToolResult<null> | Promise<ToolResult<null>>
 
 export const toolFailure = (tool: string, kind: ToolFailure['kind'], reason: string): ToolFailure => ({
   _tag: 'ToolFailure',
@@ -167,26 +176,20 @@ const runHolding = async <R, S>(
   return E.isLeft(used) ? E.left(toolFailure(name, 'infrastructure', used.left.reason)) : used.right
 }
 
-/**
- * Makes a tool from zod schemas of its arguments and a function.
- *
- * Errors   throws for a schema that JSON schema cannot express. `call` returns `Left(ToolFailure)`:
- *          `arguments` with every problem of the arguments, `failed` with the error that the
- *          function threw.
- *
- * @example
- * tool({ name: 'now', description: '', parameters: {}, initial: null, run: async () => ({ content: 'noon', state: null }) }).name // 'now'
- */
-export const tool = <A extends z.ZodRawShape, S, R = undefined>(options: ToolOptions<A, S, R>): Tool => {
+/** Completes what a function returns. */
+const replyOf = <S>(result: ToolResult<S>, state: S): ToolReply<S> =>
+  typeof result === 'string' ? { content: result, state } : { state, ...result }
+
+const makeTool = <A extends z.ZodRawShape, S, R>(options: ToolOptions<A, S, R>): Tool => {
   checkOptions('tool', options, TOOL_OPTIONS)
-  const { name, description, initial, run, maxLength } = options
+  const { name, description, initial = null, run, maxLength } = options
   if (maxLength !== undefined && !(maxLength >= 1))
     throw new RangeError(`tool: maxLength must be at least 1, got ${maxLength}`)
   const held = environmentOf(options)
-  const attempt = async (work: () => ReturnType<typeof run>): Promise<Ran<S>> => {
+  const attempt = async (work: () => ReturnType<typeof run>, state: S): Promise<Ran<S>> => {
     try {
       const running = work()
-      const ran = typeof running === 'function' ? await running() : E.right(await running)
+      const ran = typeof running === 'function' ? await running() : E.right(replyOf(await running, state))
       return maxLength === undefined ? ran : E.map((reply: ToolReply<S>) => limitedReply(reply, maxLength))(ran)
     } catch (error) {
       warnThrown(`the tool ${name}`, error)
@@ -204,11 +207,45 @@ export const tool = <A extends z.ZodRawShape, S, R = undefined>(options: ToolOpt
         TE.fromEither(checked(name, schema, args)),
         TE.chain((read) => () => {
           const own = context as ToolContext<S> // the state is of type S: it is `initial` or the state of the previous call
-          const call = (environment: R) => attempt(() => run(read, { ...own, environment }))
+          const call = (environment: R) => attempt(() => run(read, { ...own, environment }), own.state)
           // Without an environment R is undefined.
           return held === undefined ? call(undefined as R) : runHolding(name, held, context, call)
         }),
       ),
     ...(held !== undefined && { release: held.release, close: held.close }),
   }
+}
+
+/**
+ * Makes a tool from zod schemas of its arguments and a function. In the short form, the description
+ * is that of the schema (`z.object({ ... }).describe('...')`), and the tool has no state.
+ *
+ * Errors   throws for a schema that JSON schema cannot express, and for unknown options. `call`
+ *          returns `Left(ToolFailure)`: `arguments` with every problem of the arguments, `failed`
+ *          with the error that the function threw.
+ *
+ * @example
+ * tool('shout', z.object({ text: z.string() }), ({ text }) => text.toUpperCase()).name // 'shout'
+ * @example
+ * tool({ name: 'now', description: '', parameters: {}, run: () => 'noon' }).name // 'now'
+ */
+export function tool<const A extends z.ZodRawShape>(
+  name: string,
+  parameters: z.ZodObject<A>,
+  run: ToolFunction<A>,
+): Tool
+export function tool<A extends z.ZodRawShape = Readonly<Record<string, z.ZodAny>>, S = null, R = undefined>(
+  options: ToolOptions<A, S, R>,
+): Tool
+export function tool(
+  first: string | ToolOptions<z.ZodRawShape, unknown, unknown>,
+  parameters?: z.ZodObject,
+  run?: ToolFunction<z.ZodRawShape>,
+): Tool {
+  if (typeof first !== 'string') return makeTool(first)
+  if (!(parameters instanceof z.ZodObject)) throw new TypeError(`tool: the arguments of '${first}' must be a z.object`)
+  if (typeof run !== 'function') throw new TypeError(`tool: the third argument must be a function, got ${typeof run}`)
+  return makeTool<z.ZodRawShape, null, undefined>({
+    ...{ name: first, description: parameters.description ?? first, parameters: parameters.shape, run },
+  })
 }

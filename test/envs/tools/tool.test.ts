@@ -31,6 +31,31 @@ describe('tool', () => {
     expect(await count.call({ by: 2 }, { ...context, state: 40 })()).toEqual(E.right({ content: '42', state: 42 }))
   })
 
+  it('is a name, the arguments and a function in short, whose text is the result', async () => {
+    const shout = tool('shout', z.object({ text: z.string() }).describe('Shouts.'), async ({ text }) =>
+      text.toUpperCase(),
+    )
+    expect(shout).toMatchObject({ name: 'shout', description: 'Shouts.', initial: null })
+    expect(shout.parameters).toMatchObject({ properties: { text: { type: 'string' } }, required: ['text'] })
+    expect(await shout.call({ text: 'hi' }, { ...context, state: null })()).toEqual(
+      E.right({ content: 'HI', state: null }),
+    )
+    expect(await shout.call({ txt: 'hi' }, context)()).toMatchObject({ left: { kind: 'arguments' } })
+    expect(tool('plain', z.object({}), () => '').description).toBe('plain')
+    expect(() => tool('bad', { text: z.string() } as never, () => '')).toThrow('must be a z.object')
+    expect(() => tool('bad', z.object({}), 'x' as never)).toThrow('must be a function, got string')
+  })
+
+  it('keeps its state where the result has none, and needs no initial one', async () => {
+    const parts = { name: 'kept', description: '', parameters: {} }
+    const results = ['text', { content: 'text' }, { content: 'text', status: 'finish' as const }]
+    for (const result of results) {
+      const kept = tool({ ...parts, initial: 1, run: () => result })
+      expect(await kept.call({}, { ...context, state: 7 })()).toMatchObject(E.right({ content: 'text', state: 7 }))
+    }
+    expect(tool({ ...parts, run: () => '' }).initial).toBeNull()
+  })
+
   it('reports every argument that does not fit, and does not run', async () => {
     const result = await count.call({ by: 'two', other: 1 }, context)()
     expect(result).toMatchObject(E.left({ _tag: 'ToolFailure', tool: 'count', kind: 'arguments' }))
