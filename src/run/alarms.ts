@@ -79,6 +79,8 @@ interface Rule {
   readonly value: (record: StepRecord, before: AlarmState) => number | null
   readonly what: string
   readonly wayOut: string
+  /** The same for a step with rollouts of older weights. Default: `wayOut`. */
+  readonly staleWayOut?: string
 }
 
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length
@@ -123,6 +125,7 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
     what: 'the effective sample size, as a share of the tokens,',
     wayOut:
       'the policy drifted from the one that sampled: use fewer --epochs or --mini-batches, or a lower --learning-rate',
+    staleWayOut: 'use a smaller maxLag, fewer --epochs or --mini-batches, or a lower --learning-rate',
   },
   'sampler-gap': {
     ...{ limit: 1, bad: 'above', steps: 1 },
@@ -130,6 +133,8 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
     what: 'the largest difference between log-probabilities of sampler and trainer, in nats,',
     wayOut:
       'they compute different numbers: compare their weights, temperatures and number formats, or correct with --old-log-probs rescored --correction token-truncated',
+    staleWayOut:
+      'use a smaller maxLag or a lower --learning-rate, or correct with --old-log-probs rescored --correction token-truncated',
   },
   'kl-runaway': {
     ...{ limit: 1, bad: 'above', steps: 3 },
@@ -235,20 +240,25 @@ const nextBell = (bell: Bell, side: 'beyond' | 'within', steps: number): Bell =>
 
 const shown = (x: number): string => String(Number(x.toPrecision(3)))
 
+const staleText = (lag: number): string =>
+  `the rollouts are up to ${lag} ${lag === 1 ? 'update' : 'updates'} stale, which alone has this effect`
+
 const alarmOf = (
   kind: AlarmKind,
-  step: number,
+  { step, overlap }: StepRecord,
   { value, limit }: { readonly value: number; readonly limit: number },
 ) => {
-  const { bad, steps, what, wayOut } = RULES[kind]
+  const { bad, steps, what, wayOut, staleWayOut } = RULES[kind]
   const lasting = steps === 1 ? '' : ` for ${steps} steps`
+  const lag = overlap?.maxLag ?? 0
+  const remedy = lag > 0 && staleWayOut !== undefined ? `${staleText(lag)}: ${staleWayOut}` : wayOut
   return {
     alarm: kind,
     step,
     since: step - (kind === 'reward-stuck' ? REWARD_STEPS : steps) + 1,
     value: Number.isFinite(value) ? value : null,
     limit,
-    message: `${kind}: ${what} is ${shown(value)}, ${bad} ${shown(limit)}${lasting}: ${wayOut}`,
+    message: `${kind}: ${what} is ${shown(value)}, ${bad} ${shown(limit)}${lasting}: ${remedy}`,
   }
 }
 
@@ -274,7 +284,7 @@ export const watchStep = (
     const isBad = value !== null && limit !== null && isBeyond(value, limit, rule.bad)
     const bell = nextBell(state.bells[kind], isBad ? 'beyond' : 'within', rule.steps)
     const isNew = isBad && bell.state === 'ringing' && state.bells[kind].state === 'quiet'
-    return { bell, alarms: isNew ? [alarmOf(kind, record.step, { value, limit })] : [] }
+    return { bell, alarms: isNew ? [alarmOf(kind, record, { value, limit })] : [] }
   })
   const { firstEntropies, firstIllegal } = state
   const { illegalMoves } = record.metrics

@@ -7,6 +7,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { QueueLog } from '../collectors/queues/queueLog.js'
 import { openRolloutQueue, type RolloutQueue } from '../collectors/queues/rolloutQueue.js'
+import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import {
   collectFromQueue,
   parseQueuePosition,
@@ -18,8 +19,10 @@ import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds, refuse } f
 import type { Json } from '../data/codecs/plainValues.js'
 import { changedInputs, type Inputs } from '../data/inputs.js'
 import type { TokenPrompt } from '../data/policy.js'
-import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { rowLengths } from '../data/tensorDict/leaf.js'
+import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
+import type { OverlapRecord } from './records.js'
 import type { AnyRun } from './run.js'
 import type { BatchSource, Interrupted, OpenSource, SourceBatch, SourceStart } from './source.js'
 
@@ -70,10 +73,44 @@ export const inputsRefusal = (task: Json, own: Inputs): string | null => {
 /** Default capacity of the queue, in steps. */
 const HELD_STEPS = 40
 
+/**
+ * Returns the staleness of a batch's tokens in updates. Rollouts that were sampled before a trainer
+ * resumed from an older checkpoint are newer, and count as well.
+ */
+const lagsOf = (batch: CollectedBatch<TokenPrompt>, version: number): Pick<OverlapRecord, 'meanLag' | 'maxLag'> => {
+  const lags = get(batch, 'policyVersion')
+    .items.toArray()
+    .map((sampled) => Math.abs(version - sampled))
+  const lengths = rowLengths(get(batch, 'tokens', 'response'))
+  const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
+  return {
+    meanLag: sum(lags.map((lag, row) => lag * lengths[row]!)) / Math.max(1, sum(lengths)),
+    maxLag: lags.reduce((a, b) => Math.max(a, b), 0),
+  }
+}
+
+/** Makes the function that returns the groups dropped since its last call. Throws FailureError. */
+const droppedSince = async ({
+  look,
+}: RolloutQueue): Promise<() => Promise<Pick<OverlapRecord, 'stale' | 'failed' | 'filtered'>>> => {
+  const read = async () => orThrow(await look()).counts.dropped
+  let before = await read()
+  return async () => {
+    const { stale, failed, abandoned, filtered } = before
+    before = await read()
+    return {
+      stale: before.stale - stale,
+      failed: before.failed + before.abandoned - failed - abandoned,
+      filtered: before.filtered - filtered,
+    }
+  }
+}
+
 /** A queue with its collector. */
 interface Opened {
   readonly queue: RolloutQueue
   readonly collector: QueueCollector<TokenPrompt>
+  readonly dropped: Awaited<ReturnType<typeof droppedSince>>
 }
 
 const asJson = (position: ReturnType<QueueCollector<TokenPrompt>['position']>): Json => position as unknown as Json // plain JSON, by its contract
@@ -98,7 +135,7 @@ const collectorOf = async (
   const waiting = { ...(onNotice && { onNotice }), ...(start.signal && { signal: start.signal }) }
   const collecting = collectFromQueue<TokenPrompt>({ queue, tasks, groups: count, position, ...waiting })
   const collector = orThrow(await collecting())
-  return { queue, collector }
+  return { queue, collector, dropped: await droppedSince(queue) }
 }
 
 /** Opens the queue and its collector. Closes the log after an error. */
@@ -116,7 +153,7 @@ const openQueue = async (run: AnyRun, options: QueuedOptions, start: SourceStart
  * checkpoint includes the step.
  */
 const taken = async (
-  { collector }: Opened,
+  { collector, dropped }: Opened,
   step: number,
   signal: AbortSignal | undefined,
 ): Promise<E.Either<{ readonly _tag: 'QueueEnded'; readonly reason: string } | Interrupted, SourceBatch>> => {
@@ -124,17 +161,23 @@ const taken = async (
   if (E.isLeft(found) && signal?.aborted === true) return E.left({ _tag: 'Interrupted', reason: found.left.reason })
   const next = orThrow(found)
   if (next._tag === 'End') return E.left({ _tag: 'QueueEnded', reason: 'there are no more tasks in the queue' })
+  const lags = lagsOf(next.batch.value, step - 1)
+  const overlap = { ...lags, ...(await dropped()), samplingSeconds: null, bothSeconds: null }
   collector.end(next.tickets.map((ticket) => ({ ticket, how: { _tag: 'Trained', step } })))
   return E.right({
     batch: next.batch as unknown as Owned<TensorDict>, // read by names from here on
-    ...{ position: asJson(collector.position()), sampling: null, overlap: null },
+    ...{ position: asJson(collector.position()), sampling: null, overlap },
   })
 }
+
+const NOT_REPRODUCIBLE =
+  'workers sample with the weights that they have at that moment: equal settings and seeds do not give equal runs'
 
 const openSource = async (run: AnyRun, options: QueuedOptions, start: SourceStart): Promise<OpenSource> => {
   const opened = await openQueue(run, options, start)
   const { queue, collector } = opened
   let step = start.step
+  options.onNotice?.(NOT_REPRODUCIBLE)
   return {
     position: asJson(collector.position()),
     collect: () => async () => {
@@ -157,7 +200,8 @@ const openSource = async (run: AnyRun, options: QueuedOptions, start: SourceStar
 /**
  * Returns the run with its rollouts played by workers. Start `tandem worker` with the same recipe
  * and settings; its engines must be those that the run's updater pushes weights to. Every task is
- * trained on exactly once, even if workers or the trainer crash.
+ * trained on exactly once, even if workers or the trainer crash. Such a run is not reproducible:
+ * the weights that sample a rollout depend on its time.
  *
  * Errors   throws RangeError if the environment is not a function of its tasks, the advantage has
  *          no groups, the KL coefficient is adaptive, or the weights stay in this process.

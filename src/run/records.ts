@@ -25,7 +25,7 @@ export interface MemoryRecord {
   readonly graphBytes: number
 }
 
-/** Statistics of asynchronous sampling in one step. */
+/** Statistics of sampling that does not alternate with training, in one step. */
 export interface OverlapRecord {
   /** Staleness of the trained tokens in updates: mean and maximum. */
   readonly meanLag: number
@@ -34,9 +34,12 @@ export interface OverlapRecord {
   readonly stale: number
   readonly failed: number
   readonly filtered: number
-  /** Seconds since the previous step spent sampling, and of these, while the run was training. */
-  readonly samplingSeconds: number
-  readonly bothSeconds: number
+  /**
+   * Seconds since the previous step spent sampling, and of these, while the run was training.
+   * `null` if workers sample.
+   */
+  readonly samplingSeconds: number | null
+  readonly bothSeconds: number | null
 }
 
 /**

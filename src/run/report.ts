@@ -180,13 +180,17 @@ const alarmList = ({ metrics, alarms: { mode, limits = DEFAULT_ALARM_LIMITS } }:
 const overlapPart = (metrics: ReportInput['metrics']): string => {
   const records = metrics.flatMap((record) => (record.type === 'step' && record.overlap ? [record.overlap] : []))
   if (records.length === 0) return ''
-  const total = (name: keyof OverlapRecord): number => records.reduce((sum, record) => sum + record[name], 0)
+  const total = (name: keyof OverlapRecord): number => records.reduce((sum, record) => sum + (record[name] ?? 0), 0)
   const rows = [
     ['Mean lag of tokens, updates', (total('meanLag') / records.length).toFixed(2)],
     ['Largest lag', String(Math.max(...records.map(({ maxLag }) => maxLag)))],
     ['Groups dropped: stale, failed, without a signal', `${total('stale')}, ${total('failed')}, ${total('filtered')}`],
-    ['Sampling', `${total('samplingSeconds').toFixed(1)} s`],
-    ['Sampling while learning', `${total('bothSeconds').toFixed(1)} s`],
+    ...(records.some(({ samplingSeconds }) => samplingSeconds !== null)
+      ? ([
+          ['Sampling', `${total('samplingSeconds').toFixed(1)} s`],
+          ['Sampling while learning', `${total('bothSeconds').toFixed(1)} s`],
+        ] as const)
+      : []),
   ] as const
   return `<section>\n<h2>Sampling beside learning</h2>\n${tableOf(rows)}\n</section>\n`
 }

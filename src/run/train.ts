@@ -298,7 +298,8 @@ async function* runSteps(session: Session, from: Progress): AsyncGenerator<RunEv
  * run, training resumes from its newest checkpoint.
  *
  * Each step depends only on the parts and the state before it. A resumed run therefore ends with
- * weights that are bit-identical to an uninterrupted run's, except with asynchronous sampling.
+ * weights that are bit-identical to an uninterrupted run's, except with asynchronous sampling or
+ * workers.
  *
  * Errors   throws FailureError if files, weights, environment, policy or learner fail, and
  *          RangeError for invalid options. Data saved before the error stays valid.

@@ -68,6 +68,20 @@ describe('alarms of a run', () => {
     expect(heard(records, limited({ 'kl-runaway': 0.02 }))).toEqual(['kl-runaway 4-6']) // they are watched
   })
 
+  it.each(['ratio-drift', 'sampler-gap'] as const)('%s of stale rollouts names their staleness', (kind) => {
+    const overlap = { meanLag: 0.5, stale: 0, failed: 0, filtered: 0, samplingSeconds: null, bothSeconds: null }
+    const messages = [0, 1, 3].map(
+      (maxLag) => watchSteps([step(1, { ...BAD[kind], overlap: { ...overlap, maxLag } })], DEFAULT_ALARM_LIMITS).alarms,
+    )
+    const text = messages.map(([alarm]) => alarm!.message)
+    expect(text[0]).not.toContain('stale')
+    expect(text[1]).toContain(
+      'the rollouts are up to 1 update stale, which alone has this effect: use a smaller maxLag',
+    )
+    expect(text[2]).toContain('the rollouts are up to 3 updates stale')
+    expect(text[1]).not.toContain('they compute different numbers')
+  })
+
   it.each([
     ['ratio-drift', 4, 4],
     ['sampler-gap', 4, 4],

@@ -68,16 +68,16 @@ const startWorker = async (log: QueueLog, engine: Engine) => {
   }
 }
 
+const notices: string[] = []
+
 /** Runs a session of the trainer, stopped after a step. */
 const session = async (log: QueueLog, engine: Engine, stopAt?: number): Promise<readonly number[]> => {
-  const run = queuedRun(await defineRun(grpoParts(settings, await parts(engine)), { memory: 'ignore' }), {
-    log,
-    maxLag: 4,
-  })
+  const options = { log, maxLag: 4, onNotice: (message: string) => notices.push(message) }
+  const run = queuedRun(await defineRun(grpoParts(settings, await parts(engine)), { memory: 'ignore' }), options)
   const abort = new AbortController()
   const steps: number[] = []
-  const options = { ...trainOptionsOf(settings), store: runFolder(path('run')), signal: abort.signal }
-  for await (const event of train(run, options)) {
+  const training = { ...trainOptionsOf(settings), store: runFolder(path('run')), signal: abort.signal }
+  for await (const event of train(run, training)) {
     if (event.type !== 'step') continue
     steps.push(event.step)
     if (event.step === stopAt) abort.abort()
@@ -105,6 +105,14 @@ describe('a run from a queue', () => {
     const queries = shown.map(({ step, query }) => `${String(step)} ${String(query)}`)
     expect(new Set(shown.map(({ query }) => query)).size).toBe(8) // two tasks a step, none twice
     expect(new Set(queries).size).toBe(8)
+    for (const { step, overlap } of parseJsonLines(readFileSync(path('run/metrics.jsonl'), 'utf8'))) {
+      if (overlap === undefined) continue // an evaluation
+      const lags = shown
+        .filter((each) => each.step === step)
+        .map((each) => Math.abs(Number(step) - 1 - Number(each.policyVersion)))
+      expect(overlap).toMatchObject({ maxLag: Math.max(...lags), stale: 0, failed: 0, samplingSeconds: null })
+    }
+    expect(notices.filter((text) => text.includes('equal settings and seeds do not give equal runs'))).toHaveLength(2)
     const look = orThrow(await openRolloutQueue(log, { name: 'look' })())
     expect(ledger(orThrow(await look.look())).trained).toBe(8)
     await look.close()
