@@ -97,10 +97,10 @@ export interface ToolOptions<A extends z.ZodRawShape, S, R = undefined> {
 }
 
 /** The result of a function: a text, or a reply whose state may be left out if it stays. */
-export type ToolResult<S = unknown> = string | (Omit<ToolReply<S>, 'state'> & { readonly state?: S })
+type ToolResult<S = unknown> = string | (Omit<ToolReply<S>, 'state'> & { readonly state?: S })
 
 /** A tool as a function of its arguments. */
-export type ToolFunction<A extends z.ZodRawShape> = (
+type ToolFunction<A extends z.ZodRawShape> = (
   args: z.output<z.ZodObject<A, z.core.$strict>>,
   context: ToolContext<null>,
 ) => ToolResult<null> | Promise<ToolResult<null>>
