@@ -146,7 +146,7 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
     })
     const config = {
       extends: 'tandem-rl/tsconfig.json',
-      compilerOptions: { noEmit: true, ...more },
+      compilerOptions: { noEmit: true, skipLibCheck: false, ...more },
       files,
     }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
