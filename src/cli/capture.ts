@@ -25,6 +25,7 @@ import {
   positiveInteger,
   seconds,
 } from './options.js'
+import { reminded } from './reminder.js'
 import type { StartServedEngine } from './serve.js'
 import {
   keysOf,
@@ -113,7 +114,8 @@ const engineOf = async (
     return started.engine
   }
   const client = connect(upstreamOf(flags.upstream, flags, names))
-  const abilities = await orFail(client.connect as TaskEither<Failure, EngineAbilities>) // an EngineFailure has a tag and a reason
+  const connected = client.connect as TaskEither<Failure, EngineAbilities> // an EngineFailure has a tag and a reason
+  const abilities = await reminded('waiting for the server of --upstream', () => orFail(connected))
   sayLine(
     `${abilities.server} at ${splitLogin(new URL(flags.upstream)).url.href}, log-probabilities: ${abilities.logProbs}`,
   )

@@ -14,6 +14,7 @@ import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { checkServerUrl } from './options.js'
+import { reminded } from './reminder.js'
 import { sayLine } from './serving.js'
 import { readSettingsFile } from './settingsFile.js'
 import { numberText } from './viewer.js'
@@ -96,7 +97,11 @@ const jobOf = async (folder: string, { url }: Flags): Promise<{ readonly jobs: R
 
 const stop = async (folder: string, flags: Flags): Promise<void> => {
   const { jobs, id } = await jobOf(folder, flags)
-  write((await orFail(jobs.stop(id))) ? `asked the job ${id} to stop\n` : `the job ${id} had ended\n`)
+  write(
+    (await reminded(`waiting for the cluster ${jobs.url}`, () => orFail(jobs.stop(id))))
+      ? `asked the job ${id} to stop\n`
+      : `the job ${id} had ended\n`,
+  )
 }
 
 const launch = async (file: string | undefined, flags: Flags): Promise<void> => {
@@ -109,7 +114,7 @@ const launch = async (file: string | undefined, flags: Flags): Promise<void> => 
   const [jobs, job, id] = [jobsAt(flags.url), await readJob(file, flags), `tandem-${liveIds.fresh().slice(0, 16)}`]
   const folder = flags.out ?? `runs/${id}`
   await orFail(checkFree(filesBelow(folder), folder))
-  await orFail(jobs.submit(job, id))
+  await reminded(`waiting for the cluster ${jobs.url}`, () => orFail(jobs.submit(job, id)))
   await orFail(createJobFolder(filesBelow(folder), folder, { url: jobs.url, id, job }))
   sayLine(`submitted ${id} to ${jobs.url}; run folder ${folder}`)
   await follow(jobs, folder, id)

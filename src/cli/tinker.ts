@@ -11,6 +11,7 @@ import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { checkServerUrl } from './options.js'
 import { say } from './plan.js'
+import { reminder } from './reminder.js'
 import { wireOption } from './tinkerTraining.js'
 import { numberText } from './viewer.js'
 
@@ -35,15 +36,20 @@ const checkServer = async (url: string, { baseModel, json, wire }: Flags): Promi
   checkServerUrl('URL', url)
   const apiKey = process.env.TINKER_API_KEY
   const checks: TinkerCheck[] = []
+  const waiting = reminder(10_000, (work, seconds) => say(`${work}: ${seconds} s so far\n`))
+  waiting.begin('before the first check')
   try {
     const options = { ...(apiKey && { apiKey }), ...(baseModel && { baseModel }), ...(wire && { wire }) }
     for await (const each of checkTinkerServer({ url, ...options })) {
       checks.push(each)
+      waiting.begin(`after the check ${each.check}`)
       if (json === true) print(`${JSON.stringify(each)}\n`)
       say(`${each.check}: ${each.verdict}\n`)
     }
   } catch (error) {
     throw asCommandError(error)
+  } finally {
+    waiting.stop()
   }
   if (json !== true) print(`${textTable([HEAD, ...checks.map(cellsOf)]).join('\n')}\n`)
   const failed = checks.filter(({ verdict }) => verdict === 'failed')
