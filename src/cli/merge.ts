@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { liveFiles } from '../live/files.js'
+import { print } from '../live/output.js'
 import { modelFolders } from '../modules/pretrained/modelFolder.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { type SaveOptions, saveModel } from '../modules/pretrained/saveModel.js'
@@ -30,7 +31,7 @@ const merge = async (given: string, out: string, flags: MergeFlags): Promise<voi
   await startEngine(flags)
   const model = await orFail(loadPretrained(name))
   await orFail(saveModel(resolve(out), model, { float: flags.dtype, files: liveFiles }))
-  process.stdout.write(`merged ${adapters.join(', ')} into ${resolve(out)}\n`)
+  print(`merged ${adapters.join(', ')} into ${resolve(out)}\n`)
 }
 
 export const mergeCommand = (): Command => {
