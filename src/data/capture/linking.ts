@@ -74,6 +74,13 @@ const candidates = (prompt: Int32Array, known: ReadonlyMap<string, readonly Seed
   return found.reverse()
 }
 
+/** Adds a seed to the list of a key. */
+const addTo = <K>(lists: Map<K, Seed[]>, key: K, seed: Seed): void => {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [seed])
+  else list.push(seed)
+}
+
 /**
  * Links the calls of a session. Call B continues completion A if B's prompt begins with A's prompt
  * and all of A's tokens. Of several candidates the longest wins, and of equal ones the last without
@@ -89,23 +96,24 @@ export const linkCalls = (calls: readonly CapturedCall[]): CallForest => {
       sampled.status === 'ok' ? [{ call, completion, sampled, full: fullOf(call.prompt, sampled.ids) }] : [],
     ),
   )
+  const seedsOf = new Map<CapturedCall, Seed[]>()
   const known = new Map<string, Seed[]>()
   for (const seed of seeds) {
-    const at = place(seed.full.length, hashOf(seed.full))
-    known.set(at, [...(known.get(at) ?? []), seed])
+    addTo(seedsOf, seed.call, seed)
+    addTo(known, place(seed.full.length, hashOf(seed.full)), seed)
   }
   const lengths = new Set(seeds.map(({ full }) => full.length))
   const nodeOf = new Map<Seed, LinkedCall>()
   const continued = new Set<LinkedCall>()
   const parents = new Map<number, LinkedCall | null>()
   for (const call of ordered) {
-    const fitting = candidates(call.prompt, known, lengths)
-      .filter((seed) => seed.call.index < call.index && beginsWith(call.prompt, seed.full))
-      .map((seed) => nodeOf.get(seed)!)
-    const equal = fitting.filter(({ full }) => full.length === fitting[0]!.full.length)
+    const fits = (seed: Seed): boolean => seed.call.index < call.index && beginsWith(call.prompt, seed.full)
+    const found = candidates(call.prompt, known, lengths)
+    const longest = found.find(fits)?.full.length
+    const equal = found.filter((seed) => seed.full.length === longest && fits(seed)).map((seed) => nodeOf.get(seed)!)
     const parent = equal.find((node) => !continued.has(node)) ?? equal[0] ?? null
     parents.set(call.index, parent)
-    const mine = seeds.filter((seed) => seed.call === call)
+    const mine = seedsOf.get(call) ?? []
     for (const seed of mine) nodeOf.set(seed, { ...seed, parent })
     if (parent !== null && mine.length > 0) continued.add(parent)
   }

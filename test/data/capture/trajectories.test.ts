@@ -4,6 +4,7 @@ import { linkCalls } from '../../../src/data/capture/linking.js'
 import { type CapturedSession, completionStatus } from '../../../src/data/capture/session.js'
 import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
 import { anySession, callOf, completionOf, sessionOf } from '../../kit/capturedCalls.js'
+import { cpuSeconds, expectLinear } from '../../kit/scaling.js'
 
 const startsWith = (ids: Int32Array, start: Int32Array): boolean =>
   start.length <= ids.length && start.every((id, i) => id === ids[i])
@@ -40,6 +41,18 @@ describe('calls are linked', () => {
         }
       }),
     )
+  })
+
+  it('in time that grows as the tokens of a long conversation', () => {
+    const first = Array.from({ length: 4000 }, (_, i) => i % 50)
+    const chain = (count: number) =>
+      Array.from({ length: count }, (_, i) =>
+        callOf(i, [...first, ...Array.from({ length: 2 * i }, (_each, t) => t % 2)], [[0]]),
+      )
+    expectLinear((count) => {
+      const calls = chain(count)
+      return cpuSeconds(() => expect(linkCalls(calls).nodes).toHaveLength(count))
+    }, 100)
   })
 
   it('in whatever order they are told', () => {
