@@ -125,8 +125,9 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
   const server = await listening(app, engine, flags)
   warn(flags, keys)
   const { maxModelLength, maxConcurrent } = engine.info
+  const { cacheBytes } = await engine.metrics()
   sayLine(
-    `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${model.reading.toolCalls}, ${flags.logprobsMode}`,
+    `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, KV cache up to ${Math.ceil(cacheBytes / 2 ** 20)} MiB, tool calls: ${model.reading.toolCalls}, ${flags.logprobsMode}`,
   )
   await untilStopped(server, engine, {
     graceMs: 1000 * flags.shutdownSeconds,

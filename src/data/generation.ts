@@ -214,6 +214,8 @@ export interface EngineMetrics {
   readonly waiting: number
   /** The fraction of the KV cache memory that is in use, 0 to 1. */
   readonly cacheUsage: number
+  /** The most bytes of the KV cache. 0 if unknown. */
+  readonly cacheBytes: number
   readonly prefixQueries: number
   readonly prefixHits: number
   readonly promptTokens: number

@@ -59,6 +59,7 @@ const gauges = (metrics: EngineMetrics, labels: Labels): readonly Family[] => {
   return [
     one('num_requests_running', 'Requests being decoded.', metrics.running),
     one('num_requests_waiting', 'Requests waiting.', metrics.waiting),
+    one('kv_cache_max_bytes', 'Largest memory for keys and values.', metrics.cacheBytes),
     one('kv_cache_usage_perc', 'Share of the memory for keys and values in use, 0 to 1.', metrics.cacheUsage),
   ]
 }

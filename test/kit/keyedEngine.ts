@@ -141,6 +141,7 @@ export const keyedEngine = (given: unknown): TaskEither<Failure, LLMEngine> => {
     running: running.size,
     waiting: 0,
     cacheUsage: 0,
+    cacheBytes: 0,
     prefixQueries: 0,
     prefixHits: 0,
     promptTokens: 0,

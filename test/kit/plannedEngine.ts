@@ -217,7 +217,7 @@ export const scriptedEngine = (script: EngineScript): ScriptedEngine => {
     paused = undefined
   }
   const metrics = async (): Promise<EngineMetrics> => ({
-    ...{ running, waiting: controls.size - running, cacheUsage: running / maxConcurrent },
+    ...{ running, waiting: controls.size - running, cacheUsage: running / maxConcurrent, cacheBytes: 0 },
     ...{ prefixQueries: promptTokens, prefixHits: 0, promptTokens, generatedTokens, preemptions: 0, finished },
     timeToFirstToken: { bounds: [0.1, 1], counts: [1, 2], sum: 1.5, count: 3 },
     ...{ interTokenLatency: empty, queueTime: empty, endToEnd: empty },

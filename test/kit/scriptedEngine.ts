@@ -61,7 +61,7 @@ export const scriptedEngine = (options: ScriptedEngineOptions = {}): ScriptedEng
     model: { version: 1, endTokens: [TOY_END], tokenizer: byteTokenizer },
     readWeights: readToyWeights,
     withAdapter: withToyAdapter,
-    limits: { memoryBytes: 2 ** 20, ...limits },
+    limits: { ...(options.memory === undefined && { memoryBytes: 2 ** 20 }), ...limits },
     ...rest,
   })
   params.release()

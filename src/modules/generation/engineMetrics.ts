@@ -18,7 +18,7 @@ type Latency = keyof typeof LATENCY_BOUNDS
 type Count = 'prefixQueries' | 'prefixHits' | 'promptTokens' | 'generatedTokens' | 'preemptions'
 
 /** The gauges, which are supplied at every read. */
-type Gauges = Pick<EngineMetrics, 'running' | 'waiting' | 'cacheUsage'>
+type Gauges = Pick<EngineMetrics, 'running' | 'waiting' | 'cacheUsage' | 'cacheBytes'>
 
 /** The mutable counters of an engine. */
 export interface MetricsRecorder {
@@ -52,7 +52,7 @@ const observations = (bounds: readonly number[]): Observations => {
  * Makes a recorder with all metrics at 0.
  *
  * @example
- * makeMetricsRecorder().read({ running: 0, waiting: 0, cacheUsage: 0 }).promptTokens // 0
+ * makeMetricsRecorder().read({ running: 0, waiting: 0, cacheUsage: 0, cacheBytes: 0 }).promptTokens // 0
  */
 export const makeMetricsRecorder = (): MetricsRecorder => {
   const counts: Record<Count, number> = {

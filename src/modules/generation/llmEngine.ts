@@ -90,16 +90,27 @@ export interface LocalLLMEngine extends LLMEngine {
 /** Default share of free memory for keys and values. */
 const MEMORY_SHARE = 0.25
 
+/** Default number of sequences of full length for each row, those of the prefix cache included. */
+const SEQUENCES_PER_ROW = 2
+
+/** Default bytes for keys and values: a share of free memory, and no more than the model can use. */
+const defaultBytes = (
+  { bytesPerToken }: ModelRunner,
+  { maxModelLength, maxConcurrent }: Pick<EngineLimits, 'maxModelLength' | 'maxConcurrent'>,
+  memory: Memory,
+): number =>
+  Math.min(Math.floor(MEMORY_SHARE * memory.free()), SEQUENCES_PER_ROW * maxConcurrent * maxModelLength * bytesPerToken)
+
 const limitsOf = ({ runner, limits = {}, memory = liveMemory }: LLMEngineOptions): EngineLimits => {
-  const { maxModelLength = runner.maxLength } = limits
+  const { maxConcurrent = 64 } = limits
+  const maxModelLength = Math.min(limits.maxModelLength ?? runner.maxLength, runner.maxLength)
   return {
-    maxConcurrent: 64,
     prefillTokens: 512,
     prefixCache: 'on',
     maxWaiting: 4096,
     ...limits,
-    memoryBytes: limits.memoryBytes ?? Math.floor(MEMORY_SHARE * memory.free()),
-    maxModelLength: Math.min(maxModelLength, runner.maxLength),
+    memoryBytes: limits.memoryBytes ?? defaultBytes(runner, { maxModelLength, maxConcurrent }, memory),
+    ...{ maxConcurrent, maxModelLength },
   }
 }
 
@@ -148,12 +159,9 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
   checkOptions('makeLLMEngine', options, LLM_ENGINE_OPTIONS)
   const { runner, model, clock = liveClock } = options
   const limits = limitsOf(options)
-  const info: EngineInfo = {
-    maxModelLength: limits.maxModelLength,
-    vocabularySize: runner.vocabularySize,
-    maxConcurrent: limits.maxConcurrent,
-    endTokens: model.endTokens,
-  }
+  const { maxModelLength, maxConcurrent } = limits
+  const { vocabularySize } = runner
+  const info: EngineInfo = { maxModelLength, vocabularySize, maxConcurrent, endTokens: model.endTokens }
   const metrics = makeMetricsRecorder()
   const weights = makeEngineWeights(options.params, { version: model.version, withAdapter: options.withAdapter })
   const scheduler = makeScheduler({ runner, weights, metrics, limits })
@@ -167,7 +175,7 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
   const isDown = (): boolean => isClosed || loop.error() !== null
 
   const longestOf = ({ prompt, sampling }: GenerationRequest): number =>
-    Math.min(prompt.length + (sampling.maxTokens ?? limits.maxModelLength), limits.maxModelLength)
+    Math.min(prompt.length + (sampling.maxTokens ?? maxModelLength), maxModelLength)
 
   /** Completes and checks a request, or returns the reason for refusing it. */
   const accepted = (request: GenerationRequest): Either<GenerationFailure, GenerationRequest> => {
@@ -309,6 +317,7 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
         running: scheduler.tickets().length - waiting,
         waiting,
         cacheUsage: Math.min(1, (lanes + prompts) / limits.memoryBytes),
+        cacheBytes: limits.memoryBytes,
       })
     },
     bytes: scheduler.bytes,

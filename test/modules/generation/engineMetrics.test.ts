@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { makeMetricsRecorder } from '../../../src/modules/generation/engineMetrics.js'
 
-const gauges = { running: 1, waiting: 2, cacheUsage: 0.5 }
+const gauges = { running: 1, waiting: 2, cacheUsage: 0.5, cacheBytes: 1000 }
 
 describe('the recorder of metrics', () => {
   it('counts each observation under every bound that it does not pass', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { GenerationRequest } from '../../../src/data/generation.js'
+import { liveMemory } from '../../../src/live/memory.js'
 import { generateAll } from '../../../src/modules/generation/generateAll.js'
 import { answer, idsOf, PROMPT, refusal, requestOf } from '../../kit/engineSuiteParts.js'
 import { type ScriptedEngineOptions, scriptedEngine } from '../../kit/scriptedEngine.js'
@@ -33,6 +34,14 @@ const close = async (stage: Stepwise): Promise<void> => over(stage, stage.engine
 const counted = (length: number): readonly number[] => Array.from({ length }, (_, i) => i % 13)
 
 describe('steps of the engine', () => {
+  it('keeps by default at most two sequences of full length for each row, however much memory is free', async () => {
+    const clock = turnClock()
+    const limits = { maxConcurrent: 3, maxModelLength: 40 }
+    const stage = { clock, ...scriptedEngine({ clock, limits, memory: { ...liveMemory, free: () => 1e12 } }) }
+    expect((await stage.engine.metrics()).cacheBytes).toBe(2 * 3 * 40 * TOY_BYTES)
+    await close(stage)
+  })
+
   it('a long prompt is computed in pieces, with a decoding step of the others between them', async () => {
     const stage = stepwise({ prefillTokens: 16 })
     const short = answer(stage.engine, requestOf([1], { maxTokens: 12 }))
