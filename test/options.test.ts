@@ -64,6 +64,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   connectFour: ['column', 'columns'],
   consoleSink: ['name', 'names'],
   CountdownEnv: ['maxStep', 'maxSteps'],
+  cutReply: ['afters', 'after'],
   countdownReward: ['correctRewards', 'correctReward'],
   CountdownRewardParser: ['correctRewards', 'correctReward'],
   countdownTasks: ['maxNumbers', 'maxNumber', 1],

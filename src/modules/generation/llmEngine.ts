@@ -93,7 +93,7 @@ const MEMORY_SHARE = 0.25
 /** Default number of sequences of full length for each row, those of the prefix cache included. */
 const SEQUENCES_PER_ROW = 2
 
-/** Default bytes for keys and values: a share of free memory, and no more than the model can use. */
+/** Default bytes for keys and values: a share of free memory, at most what the model can use. */
 const defaultBytes = (
   { bytesPerToken }: ModelRunner,
   { maxModelLength, maxConcurrent }: Pick<EngineLimits, 'maxModelLength' | 'maxConcurrent'>,
