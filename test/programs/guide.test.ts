@@ -163,6 +163,7 @@ describe('options in the guide', () => {
         launch: launchCommand(),
       }).flatMap(knownOptions),
       ...[...optionsOfScripts.values()].flat(),
+      '--verbose', // of every command
     ]
     for (const { name, text } of guidePages) {
       const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
