@@ -14,7 +14,7 @@ const userInfoEnd = (rest: string): number => {
 }
 
 /** The end of a name, and the beginning of a host; not a package or an image with its version. */
-const NAME = /[\w.%+~-]+$/
+const NAME = /(?<![\w.%+~-])[\w.%+~-]+$/
 const HOST = /^@(?!sha\d+:)[A-Za-z[]/
 
 /** Hides `name:password` before the last `@` of a text without a URL. */

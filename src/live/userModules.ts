@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url'
 const ROOT = new URL('../../', import.meta.url)
 
 /** The folder below the root with this file, and the file's extension: `src/ts` or `dist/js`. */
-const [FOLDER = '', EXTENSION = ''] = /([^/]+)\/live\/[^/]+\.(\w+)$/.exec(import.meta.url)?.slice(1) ?? []
+const [FOLDER = '', , FILE = ''] = import.meta.url.split('/').slice(-3)
+const EXTENSION = FILE.slice(FILE.lastIndexOf('.') + 1)
 
 /**
  * The import paths that are not shared: `tandem-rl/testing` needs fast-check, for which programs
