@@ -81,16 +81,13 @@ export const recipe = T.defineRecipe({
   summary: 'Make a tiny model and train it by GRPO as an agent that calls a calculator.',
   settings,
   build: async (chosen, context) => {
-    const model = await startModel(chosen, context)
     const { metrics, ...toolOptions } = agentMonitor() // `onCall`, for training alone
     const env = (source: T.TaskSource, given: Partial<AgentOptions<AgentTask>>) => (tasks: T.TaskContext) =>
       agentOf(chosen, given).env({ source, ...tasks, maxTurns: 3 })
     const source = T.shuffled(T.taskList('sums', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
-    const evaluated = [{ env: env(T.taskList('held-out sums', heldOut), {}) }]
-    return T.defineRun(
-      T.grpoParts(chosen, { model, metrics, env: env(source, { toolOptions }), heldOut: evaluated }),
-      context,
-    )
+    const held = [{ env: env(T.taskList('held-out sums', heldOut), {}) }]
+    const parts = { metrics, env: env(source, { toolOptions }), heldOut: held }
+    return T.defineRun(T.grpoParts(chosen, { model: await startModel(chosen, context), ...parts }), context)
   },
   agent: async (chosen, context) => {
     const { config, arrays, text } = await startModel(chosen, context)

@@ -14,7 +14,6 @@ const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   shown: T.z.number().int().positive().default(16_000).describe('visits for training the start model'),
 })
 type Chosen = T.z.output<typeof settings>
-
 /** Eight kinds of things, four of each, in four colors. */
 const options = { color: ['red', 'blue', 'green', 'black'] }
 const catalogue = S.shopCatalogue({ types: 8, products: 4 }).map((product) => ({ ...product, options }))
@@ -87,10 +86,8 @@ export const recipe = T.defineRecipe({
     const env = (source: T.TaskSource) => (part: T.TaskContext) => agentOf(chosen).env({ source, ...part, maxTurns: 5 })
     const source = T.shuffled(T.taskList('goals', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
     const evaluated = [{ env: env(T.taskList('held-out goals', heldOut)) }]
-    return T.defineRun(
-      T.grpoParts(chosen, { model: await startModel(chosen), env: env(source), heldOut: evaluated }),
-      context,
-    )
+    const parts = T.grpoParts(chosen, { model: await startModel(chosen), env: env(source), heldOut: evaluated })
+    return T.defineRun(parts, context)
   },
   agent: async (chosen) => {
     const { config, arrays, text } = await startModel(chosen)

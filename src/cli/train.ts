@@ -144,9 +144,14 @@ const conclusion = (folder: string, summary: RunSummary): string => {
 /** Tags of failures without a run that can be resumed. */
 const OF_FOLDER: readonly string[] = ['RunFolderFailure', 'LockFailure', 'CheckpointFailure', 'FileFailure']
 
-/** Adds the command that resumes the run to its failure, if a checkpoint was saved. */
+/** True if resuming continues a run, or repeats a failure that is not of its own environment. */
+const canResume = ({ failure }: FailureError, folder: string): boolean =>
+  !OF_FOLDER.includes(failure._tag) &&
+  existsSync(failure._tag === 'EnvFailure' ? `${folder}/checkpoints` : `${folder}/config.json`)
+
+/** Adds the command that resumes the run to its failure, where that can help. */
 const failedRun = (error: unknown, folder: string): unknown =>
-  error instanceof FailureError && !OF_FOLDER.includes(error.failure._tag) && existsSync(`${folder}/checkpoints`)
+  error instanceof FailureError && canResume(error, folder)
     ? new CommandError(`${error.message}\nresume with: tandem train --resume ${folder}`)
     : asCommandError(error)
 

@@ -33,16 +33,18 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
     ...['learner', 'url', 'base-model', 'checkpoint-ttl', 'calibrate', 'trackio', 'wandb', 'prices'],
+    ...['accept-changes', 'lease-seconds', 'wire'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
   arena: [
     ...['config', 'base-config', 'backend', 'model', 'max-tokens', 'temperature', 'log_level', 'override'],
     ...['out', 'resume', 'json', 'print-config', 'help'],
   ],
-  replay: ['memory', 'trust-recipe', 'backend', 'threads', 'json', 'help'],
+  replay: ['memory', 'trust-recipe', 'accept-changes', 'backend', 'threads', 'json', 'help'],
   worker: [
     ...RECIPE_FLAGS,
     ...['on', 'served-model', 'api-key', 'slots', 'name', 'queue', 'queue-name', 'backend', 'threads', 'help'],
+    'wait-seconds',
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   merge: ['adapter', 'dtype', 'backend', 'threads', 'help'],
@@ -69,6 +71,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['json', 'help'],
   ],
   serve: [
+    'thoughts',
     ...[
       'host',
       'port',
@@ -94,6 +97,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['env', 'set', 'adapter'],
   ],
   capture: [
+    'thoughts',
     ...['upstream', 'upstream-kind', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],
     ...['served-model-name', 'host', 'port', 'allowed-hosts', 'api-key', 'out', 'unknown-sessions', 'continuation'],
     ...[
