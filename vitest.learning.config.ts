@@ -54,7 +54,12 @@ class LongestFirst extends BaseSequencer {
  */
 const TIDY = /^test\/(cli|recipes|learning|run|view)\//
 
-const EXCLUDED = IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS] : []
+/** Dozens of commands, each for every resource and signal, and hundreds of schedules. */
+const MATRICES = ['cli/exitCodes', 'cli/missingResources', 'collectors/workers/roles.prop'].map(
+  (name) => `test/${name}.test.ts`,
+)
+
+const EXCLUDED = IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS, ...MATRICES] : []
 
 /**
  * The long stage: commands in processes of their own, programs of the guide, recipes, learning with

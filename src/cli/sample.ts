@@ -56,6 +56,7 @@ const recipeSettings = (
       ['seed', seed],
       ['tasks.prompts', count],
       ['tasks.group', 1],
+      ['loss.algorithm', 'reinforce++'], // which takes groups of one
     ] as const),
     ...([
       ['sampling.temperature', temperature],
