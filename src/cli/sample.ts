@@ -56,7 +56,7 @@ const recipeSettings = (
       ['seed', seed],
       ['tasks.prompts', count],
       ['tasks.group', 1],
-      ['loss.algorithm', 'reinforce++'], // which takes groups of one
+      ['loss.algorithm', 'reinforce++'], // groups of one have advantages
     ] as const),
     ...([
       ['sampling.temperature', temperature],

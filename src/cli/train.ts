@@ -144,7 +144,7 @@ const conclusion = (folder: string, summary: RunSummary): string => {
 /** Tags of failures without a run that can be resumed. */
 const OF_FOLDER: readonly string[] = ['RunFolderFailure', 'LockFailure', 'CheckpointFailure', 'FileFailure']
 
-/** True if resuming continues a run, or repeats a failure that is not of its own environment. */
+/** Returns true if a run can continue: after a checkpoint, or a failure outside its environment. */
 const canResume = ({ failure }: FailureError, folder: string): boolean =>
   !OF_FOLDER.includes(failure._tag) &&
   existsSync(failure._tag === 'EnvFailure' ? `${folder}/checkpoints` : `${folder}/config.json`)
