@@ -25,13 +25,7 @@ export const recipe = T.defineRecipe({
   summary: 'Train a model by DPO on rows with prompt, chosen and rejected, or on worked against bare answers.',
   settings: T.dataSettings.extend({
     dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub name'),
-    heldOut: T.z
-      .number()
-      .int()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe('first rows, held out for evaluation; off: a tenth, at most 128'),
+    heldOut: T.settings.heldOut,
     beta: T.z.number().positive().default(0.1).describe('strength of the KL constraint to the initial weights'),
   }),
   build: async (settings) => {

@@ -22,13 +22,7 @@ export const recipe = T.defineRecipe({
     'Train a reward model on rows with prompt, chosen and rejected, or on right and wrong answers to word problems.',
   settings: T.withDefaults(T.dataSettings, { learner: { learningRate: 1e-3 } }).extend({
     dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub name'),
-    heldOut: T.z
-      .number()
-      .int()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe('first rows, held out for evaluation; off: a tenth, at most 128'),
+    heldOut: T.settings.heldOut,
     center: T.z
       .number()
       .min(0)

@@ -24,13 +24,7 @@ export const recipe = T.defineRecipe({
       .nullable()
       .default(null)
       .describe('rows with messages of role and content: a file or hub name'),
-    heldOut: T.z
-      .number()
-      .int()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe('first rows, held out for evaluation; off: a tenth, at most 128'),
+    heldOut: T.settings.heldOut,
   }),
   build: async (settings) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))

@@ -83,8 +83,8 @@ const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => 
     try {
       using sampled = await sampleStep(open, { step: 0, position: source.position, klCoefficient: 0 })
       for (const each of trajectoryRecordsOf(open, sampled)) {
-        const told = `${each.query}\n${each.tokens.join('')}\n  reward ${each.reward}\n\n`
-        print(flags.json === true ? `${JSON.stringify(each)}\n` : told)
+        const text = `${each.query}\n${each.tokens.join('')}\n  reward ${each.reward}\n\n`
+        print(flags.json === true ? `${JSON.stringify(each)}\n` : text)
       }
     } finally {
       await source.close()

@@ -162,8 +162,8 @@ const shortRecipe = <X extends Shape>(options: ShortRecipe<X>, partsOf: PartsOf<
   return { _tag: 'Recipe', name, summary, settings, build, mayChange }
 }
 
-/** Returns those of the options that are given. */
-const given = <T extends object, K extends keyof T>(options: T, names: readonly K[]): Pick<T, K> =>
+/** Returns those of the named options that are present. */
+const presentOf = <T extends object, K extends keyof T>(options: T, names: readonly K[]): Pick<T, K> =>
   Object.fromEntries(names.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]]))) as Pick<
     T,
     K
@@ -177,7 +177,7 @@ const taskRecipe = <X extends Shape, O extends HistoryPrompt>(options: TaskRecip
     options,
     (its) =>
       ({
-        ...given(options, ['signal', 'metrics', 'tools', 'segments']),
+        ...presentOf(options, ['signal', 'metrics', 'tools', 'segments']),
         env: (tasks: TaskContext) => env(tasks, its),
         heldOut: all.map((each) => ({
           ...each,
@@ -185,7 +185,7 @@ const taskRecipe = <X extends Shape, O extends HistoryPrompt>(options: TaskRecip
         })),
       }) as unknown as Omit<PolicyRunParts<HistoryPrompt>, 'model'>, // of any state
   )
-  return { ...recipe, ...(given(options, ['envOfTask', 'tasks']) as Pick<Recipe, 'envOfTask' | 'tasks'>) } // of these settings
+  return { ...recipe, ...(presentOf(options, ['envOfTask', 'tasks']) as Pick<Recipe, 'envOfTask' | 'tasks'>) } // of these settings
 }
 
 const agentRecipe = <X extends Shape, T extends Task>(options: AgentRecipeOptions<X, T>): Recipe => {
@@ -195,7 +195,7 @@ const agentRecipe = <X extends Shape, T extends Task>(options: AgentRecipeOption
     options,
     (its) =>
       ({
-        ...given(options, ['reward', 'signal', 'metrics', 'tries', 'onFailure']),
+        ...presentOf(options, ['reward', 'signal', 'metrics', 'tries', 'onFailure']),
         agent: typeof agent === 'function' ? agent(its) : agent,
         tasks: tasks(its),
         heldOut: 'at' in heldOut && !Array.isArray(heldOut) ? [{ tasks: heldOut }] : heldOut,

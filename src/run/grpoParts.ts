@@ -1,6 +1,7 @@
 /** The parts of a run that settings determine. */
 import type { HistoryPrompt } from '../data/policy.js'
 import type { Task } from '../data/task.js'
+import type { SegmentRule } from '../objectives/advantages/segments.js'
 import type { AgentRunParts } from './agentRun.js'
 import { advantageOf, lossOf } from './choices.js'
 import type { PolicyRunParts } from './modelRun.js'
@@ -19,11 +20,9 @@ import type { PolicyRunSettings, RunPlan } from './policyParts.js'
 export const grpoParts: {
   <T extends Task>(settings: PolicyRunSettings, parts: AgentRunParts<T>): AgentRunParts<T> & RunPlan
   <O extends HistoryPrompt>(settings: PolicyRunSettings, parts: PolicyRunParts<O>): PolicyRunParts<O> & RunPlan
-} = <P extends object>(settings: PolicyRunSettings, parts: P): P & RunPlan => ({
+} = <P extends object>(settings: PolicyRunSettings, parts: P & { readonly segments?: SegmentRule }): P & RunPlan => ({
   ...parts,
-  ...{
-    settings,
-    loss: lossOf(settings),
-    advantage: advantageOf(settings, 'segments' in parts ? (parts.segments as never) : undefined),
-  },
+  settings,
+  loss: lossOf(settings),
+  advantage: advantageOf(settings, parts.segments),
 })

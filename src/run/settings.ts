@@ -281,6 +281,7 @@ export const settings = {
   lora,
   compute,
   keep,
+  heldOut: count.nullable().default(null).describe('first rows, held out for evaluation; off: a tenth, at most 128'),
   seed: natural.default(1).describe('random seed of the run'),
   steps: count.default(60).describe('training steps'),
 } as const

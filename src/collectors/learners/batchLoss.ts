@@ -44,7 +44,7 @@ export const batchLoss = <B, M extends LossMetrics, T, O extends LossOutput>(
 ): ((params: NamedTensors, batch: TensorDict<B>) => O & { readonly loss: tf.Tensor }) => {
   checkOptions(NAME, options, { config: aRecord, frozen: aRecord, key: aRecord })
   const { config, frozen = {}, key } = options
-  const any = loss as unknown as AnyLoss // it receives its own rows
+  const erased = loss as unknown as AnyLoss // it receives its own rows
   const isRandom = loss.needs.noise === 'uniform'
   if (isRandom && key === undefined)
     throw new RangeError(`${NAME}: the loss ${loss.name} draws random numbers: give a key`)
@@ -56,14 +56,14 @@ export const batchLoss = <B, M extends LossMetrics, T, O extends LossOutput>(
     const tensors = tensorsOfRows(rows, config)
     const weights = { ...frozen, ...params }
     const readout = { states: completionStates(weights, config, tensors.batch), weights }
-    const { counted } = any.selection
+    const { counted } = erased.selection
     const tokens =
       counted === undefined
         ? tf.scalar(learnedTokens(rows))
         : countedTokens(config, { name: loss.name, counted }, { readout, rows: tensors })
     const counts = { tokens, completions: tf.scalar(rows.completions.length) }
     const given = { ...tensors, counts }
-    const output = any.apply(modelOutputs(config, any, { readout, rows: given }), lossTensors(given)) as O // the loss is one of `O`
+    const output = erased.apply(modelOutputs(config, erased, { readout, rows: given }), lossTensors(given)) as O // the loss is one of `O`
     return { ...output, loss: totalLoss(output) }
   }
 }

@@ -75,12 +75,8 @@ export const asAdvantage = (given: BatchAdvantage | Advantage): Advantage => {
   if (isAdvantage(given)) return given
   const name = given.name || 'advantage'
   const batchwise = (batch: TensorDict<RewardedTurns>) => given(batch)
-  return Object.defineProperties(batchwise, {
-    name: { value: name },
-    ...Object.fromEntries(
-      Object.entries({
-        ...{ description: { advantage: name }, over: 'batch', reads: [], writes: ADVANTAGE_SPEC, dropped: () => [] },
-      }).map(([property, value]) => [property, { value, enumerable: true }]),
-    ),
-  }) as unknown as Advantage // as defined above
+  const description = { advantage: name }
+  const properties = { description, over: 'batch', reads: [], writes: ADVANTAGE_SPEC, dropped: () => [] }
+  const advantage = Object.defineProperty(Object.assign(batchwise, properties), 'name', { value: name })
+  return advantage as unknown as Advantage // it keeps the other entries of a batch, by its contract
 }

@@ -32,10 +32,10 @@ const grown = (bytes: Uint8Array<ArrayBuffer>, needed: number, maxBytes: number)
  * allowed.
  */
 export const readBodyBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8Array<ArrayBuffer>>> => {
-  const told = Number(request.headers.get('content-length') ?? 0)
-  if (told > maxBytes) return tooLarge(maxBytes)
+  const declared = Number(request.headers.get('content-length') ?? 0)
+  if (declared > maxBytes) return tooLarge(maxBytes)
   if (request.body === null) return E.right(new Uint8Array())
-  let bytes = new Uint8Array(Number.isInteger(told) && told > 0 ? told : Math.min(FIRST_BUFFER, maxBytes))
+  let bytes = new Uint8Array(Number.isInteger(declared) && declared > 0 ? declared : Math.min(FIRST_BUFFER, maxBytes))
   let size = 0
   const reader = request.body.getReader()
   try {

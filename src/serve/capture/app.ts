@@ -146,8 +146,8 @@ const unauthorized = (): E.Either<ApiFailure, never> =>
   E.left({ ...apiFailure(401, 'Unauthorized'), type: 'AuthenticationError' })
 
 /** The same request for another path. */
-const withPath = ({ url: asked, method, headers, signal, body }: Request, path: string): Request => {
-  const url = new URL(asked)
+const withPath = ({ url: given, method, headers, signal, body }: Request, path: string): Request => {
+  const url = new URL(given)
   url.pathname = path // assigned, not resolved: the path may look like a URL
   const hasBody = method !== 'GET' && method !== 'HEAD'
   return new Request(url, { method, headers, signal, ...(hasBody && { body, duplex: 'half' }) })

@@ -54,12 +54,12 @@ export const promptThread = ({ text, maxModelLength, limits }: Omit<ReadingEnv, 
 }
 
 /** An empty memory of responses that records whether something was looked up. */
-const askedMemory = (): ResponseMemory & { readonly wasAsked: () => boolean } => {
-  let wasAsked = false
+const watchedMemory = (): ResponseMemory & { readonly wasRead: () => boolean } => {
+  let wasRead = false
   const nothing = (): undefined => {
-    wasAsked = true
+    wasRead = true
   }
-  return { item: nothing, response: nothing, store: () => undefined, wasAsked: () => wasAsked }
+  return { item: nothing, response: nothing, store: () => undefined, wasRead: () => wasRead }
 }
 
 const isFailure = (value: unknown): value is E.Left<ApiFailure> =>
@@ -83,9 +83,9 @@ export const readPromptBodies = (port: ThreadPort, input: unknown): void => {
   const { text, ...limits } = input as PromptInput // from `promptThread`
   const env = { ...limits, text: textOf(text) }
   answerBodies(port, async ({ reader, gives }, json) => {
-    const responses = askedMemory()
+    const responses = watchedMemory()
     const read = await readRequest({ ...env, responses }, reader as PromptPath, json) // jobs are posted for these paths
-    if (responses.wasAsked()) return E.right({ _tag: 'Parsed', json })
+    if (responses.wasRead()) return E.right({ _tag: 'Parsed', json })
     return gives === 'json' ? E.chain((value: unknown) => acceptedJson(value, json))(read) : readValue(read)
   })
 }
