@@ -2,17 +2,10 @@ import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { region, useOwned } from '../../src/engine/region.js'
-import { type Owned, own, ownedCount as ownedInAll } from '../../src/engine/scope.js'
+import { type Owned, own, ownedCount } from '../../src/engine/scope.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
-
-/** Values owned by other files of the process, and those of a test beside them. */
-let others = 0
-beforeEach(() => {
-  others = ownedInAll()
-})
-const ownedCount = (): number => ownedInAll() - others
 
 useEngine()
 

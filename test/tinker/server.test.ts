@@ -1,5 +1,6 @@
 /** The Tinker server over a tiny model, without sockets. */
 import { describe, expect, it } from 'vitest'
+import { ownedCount } from '../../src/engine/scope.js'
 import type { TinkerApp } from '../../src/tinker/server/app.js'
 import { useEngine } from '../kit/engine.js'
 import { crossEntropyInput, tinkerPost, tinkerResult, tinkerServer, tinkerTrained } from '../kit/tinker.js'
@@ -162,6 +163,20 @@ describe('the Tinker server', () => {
       expect((await list()).checkpoints).toEqual([])
     }),
   )
+
+  it('that is closed makes no engine for a request that it has accepted', async () => {
+    const before = ownedCount()
+    const server = tinkerServer()
+    const session_id = String((await tinkerPost(server, '/create_session', { tags: [] })).body.session_id)
+    const opening = { session_id, sampling_session_seq_id: 0, base_model: 'toy' }
+    const { sampling_session_id } = (await tinkerPost(server, '/create_sampling_session', opening)).body
+    const prompt = { chunks: [{ tokens: [1] }] }
+    const request = { sampling_session_id, seq_id: 0, num_samples: 1, prompt, sampling_params: { max_tokens: 2 } }
+    expect((await tinkerPost(server, '/asample', request)).status).toBe(200)
+    await server.close()
+    await new Promise((go) => setTimeout(go, 200)) // what it had accepted would begin now
+    expect(ownedCount()).toBe(before)
+  })
 
   it('keeps samplers of base models, and of the others those that were used last', async () => {
     const app = tinkerServer({ limits: { samplers: 2 } })

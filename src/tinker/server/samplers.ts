@@ -32,11 +32,14 @@ export interface Samplers {
   readonly close: () => Promise<void>
 }
 
+const CLOSED = 'the server is closed'
+
 /** One engine for the base model and its adapters, and one for each model with its own weights. */
 export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): Samplers => {
   const engineOf = (params: Params): LLMEngine =>
     modelEngine({ config: model.config, params, tokenizer: model.text.tokenizer, limits })
   let shared: { readonly engine: LLMEngine; readonly params: Owned<Params> } | undefined
+  let isClosed = false // what was accepted before makes no engine after it
   const baseEngine = (): LLMEngine => {
     if (shared === undefined) {
       const params = sharedParams(model)
@@ -45,17 +48,21 @@ export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): 
     return shared.engine
   }
   const sampling = (engine: () => LLMEngine, adapter: string | null, release: HostSampler['release']): HostSampler => ({
-    generate: (request, signal) =>
-      collectEvents(
-        engine().generate({ ...request, adapter, cacheSalt: adapter ?? '' }, { signal }),
-        request.sampling.n,
-      ),
+    generate: async (request, signal) => {
+      if (isClosed) return E.left({ _tag: 'GenerationFailure', kind: 'closed', reason: CLOSED })
+      const events = engine().generate({ ...request, adapter, cacheSalt: adapter ?? '' }, { signal })
+      return collectEvents(events, request.sampling.n)
+    },
     release,
   })
 
   return {
     base: sampling(baseEngine, null, async () => undefined),
     open: async (name, snapshot) => {
+      if (isClosed) {
+        if (snapshot._tag === 'Weights') snapshot.params.release()
+        return E.left(CLOSED)
+      }
       if (snapshot._tag === 'Weights') {
         const engine = engineOf(snapshot.params.value)
         return E.right(
@@ -75,6 +82,7 @@ export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): 
       return E.right(sampling(baseEngine, name, unload))
     },
     close: async () => {
+      isClosed = true
       await shared?.engine.close()
       shared?.params.release()
       shared = undefined
