@@ -174,7 +174,7 @@ describe('the Tinker server', () => {
     const request = { sampling_session_id, seq_id: 0, num_samples: 1, prompt, sampling_params: { max_tokens: 2 } }
     expect((await tinkerPost(server, '/asample', request)).status).toBe(200)
     await server.close()
-    await new Promise((go) => setTimeout(go, 200)) // what it had accepted would begin now
+    await new Promise((go) => setTimeout(go, 200)) // in which the request would begin
     expect(ownedCount()).toBe(before)
   })
 

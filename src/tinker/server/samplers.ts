@@ -39,7 +39,7 @@ export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): 
   const engineOf = (params: Params): LLMEngine =>
     modelEngine({ config: model.config, params, tokenizer: model.text.tokenizer, limits })
   let shared: { readonly engine: LLMEngine; readonly params: Owned<Params> } | undefined
-  let isClosed = false // what was accepted before makes no engine after it
+  let isClosed = false // then requests that were accepted before fail
   const baseEngine = (): LLMEngine => {
     if (shared === undefined) {
       const params = sharedParams(model)
