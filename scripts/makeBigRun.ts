@@ -10,7 +10,7 @@
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync, writeFileSync } from 'node:fs'
 import { keyFromSeed, uniforms } from '../src/core/key.js'
-import type { StepRecord, TrajectoryRecord } from '../src/run/records.js'
+import type { StepRecord, TrajectoryRecord } from '../src/run/metrics/records.js'
 
 const [folder = '', stepsText = '2000', perStepText = '100'] = process.argv.slice(2)
 if (folder === '') throw new RangeError('usage: npx tsx scripts/makeBigRun.ts FOLDER [STEPS] [ROLLOUTS PER STEP]')

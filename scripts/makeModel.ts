@@ -21,8 +21,8 @@ import type { NewTokenizer } from '../src/modules/pretrained/newModel.js'
 import { makeParams, type Pretrained } from '../src/modules/pretrained/pretrained.js'
 import { saveModel } from '../src/modules/pretrained/saveModel.js'
 import { TransformersWrapper } from '../src/modules/transformersWrapper.js'
-import { type EvaluationResult, evaluator } from '../src/run/evaluation.js'
-import { type ModelStage, makeModel } from '../src/run/makeModel.js'
+import { type ModelStage, makeModel } from '../src/run/define/makeModel.js'
+import { type EvaluationResult, evaluator } from '../src/run/metrics/evaluation.js'
 import { History, message } from '../src/text/history/history.js'
 
 /** Makes a training stage. `bare` is the share of examples that answer without worked steps. */

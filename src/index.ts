@@ -1,10 +1,6 @@
 /**
  * Tandem, reinforcement-learning post-training of language models: the road from a task to weights.
  *
- * This folder holds the source of the package: a folder for each layer, and `doors` with one file
- * for each import path besides the root. It does not hold recipes (`recipes`), programs that only
- * this repository runs (`scripts`, `bench`) or tests (`test`).
- *
  * The root is for everybody who trains a model: environments and transforms, the collector,
  * advantages, losses, learners, runs and recipes, failures and random keys. Everything else has a
  * door of its own, named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve`
@@ -20,18 +16,6 @@ export * as E from 'fp-ts/lib/Either.js'
 export { pipe } from 'fp-ts/lib/function.js'
 export * as TE from 'fp-ts/lib/TaskEither.js'
 export { z } from 'zod'
-export type { Learner, LearnerFailure, Update } from './collectors/learners/learner.js'
-export {
-  type ComputeOptions,
-  type LocalLearner,
-  type LocalLearnerOptions,
-  localLearner,
-  type PassOptions,
-} from './collectors/learners/localLearner.js'
-export type { OffPolicyOptions } from './collectors/learners/offPolicy.js'
-export { chatBatch, pairBatch } from './collectors/learners/textBatch.js'
-export { type MaskedBatch, preferenceBatch, tokenBatch } from './collectors/learners/tokenBatch.js'
-export type { LoraOptions } from './collectors/learners/trainable.js'
 export {
   type BatchOptions,
   type Collected,
@@ -42,7 +26,6 @@ export {
   LLMCollector,
   type LLMCollectorOptions,
 } from './collectors/llmCollector.js'
-export { formatEstimate, type MemoryEstimate, memoryEstimate } from './collectors/memoryEstimate.js'
 export type { CollectedBatch, TurnEntries } from './collectors/rollouts/turnRows.js'
 export { inProcessUpdater, type WeightUpdater } from './collectors/weightSync.js'
 export type { Calendar, Clock, Files, Ids, Output, Timers } from './core/capabilities.js'
@@ -182,6 +165,19 @@ export {
   type TransformParts,
   transform,
 } from './envs/transforms/transform.js'
+export type { Learner, LearnerFailure, Update } from './learners/learner.js'
+export {
+  type ComputeOptions,
+  type LocalLearner,
+  type LocalLearnerOptions,
+  localLearner,
+  type PassOptions,
+} from './learners/localLearner.js'
+export { formatEstimate, type MemoryEstimate, memoryEstimate } from './learners/memoryEstimate.js'
+export type { OffPolicyOptions } from './learners/offPolicy.js'
+export { chatBatch, pairBatch } from './learners/textBatch.js'
+export { type MaskedBatch, preferenceBatch, tokenBatch } from './learners/tokenBatch.js'
+export type { LoraOptions } from './learners/trainable.js'
 export { liveCalendar, liveClock } from './live/clock.js'
 export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
@@ -222,27 +218,27 @@ export {
   type RecipeEnv,
   type RecipeOptions,
   type TaskRecipeOptions,
-} from './run/defineRecipe.js'
-export { defineRun } from './run/defineRun.js'
-export { describeEvent } from './run/describeEvent.js'
+} from './run/define/defineRecipe.js'
+export { defineRun } from './run/define/defineRun.js'
+export { grpoParts } from './run/define/grpoParts.js'
+export { makeModel } from './run/define/makeModel.js'
+export type { PolicyRunParts, TaskContext, TaskEnv } from './run/define/modelRun.js'
 export {
   type EvaluationContext,
   type EvaluationResult,
   type Evaluator,
   type EvaluatorOptions,
   evaluator,
-} from './run/evaluation.js'
-export type { RunEvent } from './run/events.js'
-export { grpoParts } from './run/grpoParts.js'
-export { lossEvaluator } from './run/lossEvaluator.js'
-export { makeModel } from './run/makeModel.js'
-export type { PolicyRunParts, TaskContext, TaskEnv } from './run/modelRun.js'
-export type { AlarmOptions, KeepOptions, TrainOptions } from './run/options.js'
-export type { BuildContext, Recipe, RecipeAgent, SettingsFailure } from './run/recipe.js'
-export { rowBatches, splitRows } from './run/rowBatches.js'
-export type { AnyRun, DataRunParts, RunParts } from './run/run.js'
-export { dataSettings, type PolicySettings, policySettings, settings } from './run/settings.js'
-export { type RunStore, runFolder } from './run/store.js'
-export { heldOutProblems, rowSettings, rowTasks, type TaskSettings, trainingTasks } from './run/tasks.js'
-export { train } from './run/train.js'
-export { withDefaults } from './run/withDefaults.js'
+} from './run/metrics/evaluation.js'
+export { lossEvaluator } from './run/parts/lossEvaluator.js'
+export type { BuildContext, Recipe, RecipeAgent, SettingsFailure } from './run/parts/recipe.js'
+export { rowBatches, splitRows } from './run/parts/rowBatches.js'
+export type { AnyRun, DataRunParts, RunParts } from './run/parts/run.js'
+export { dataSettings, type PolicySettings, policySettings, settings } from './run/parts/settings.js'
+export { heldOutProblems, rowSettings, rowTasks, type TaskSettings, trainingTasks } from './run/parts/tasks.js'
+export { withDefaults } from './run/parts/withDefaults.js'
+export type { AlarmOptions, KeepOptions, TrainOptions } from './run/store/options.js'
+export { type RunStore, runFolder } from './run/store/store.js'
+export { describeEvent } from './run/train/describeEvent.js'
+export type { RunEvent } from './run/train/events.js'
+export { train } from './run/train/train.js'

@@ -96,42 +96,36 @@ describe('folders of src', () => {
     expect(twoWayFolders(sources)).toEqual([])
   })
 
-  /** The paragraphs of a file's header comment, each as one line. */
-  const paragraphsOf = ({ text }: ts.SourceFile): readonly string[] =>
-    (/^(?:#!.*\n)?\/\*\*([\s\S]*?)\*\//.exec(text)?.[1] ?? '')
-      .replaceAll(/^ \* ?/gm, '')
-      .split('\n\n')
-      .map((paragraph) => paragraph.trim().replaceAll('\n', ' '))
+  const folders = [...new Set(sources.map(({ path }) => dirname(path)))].filter((path) =>
+    /^src(\/(?!doors)|$)/.test(path),
+  )
 
-  /**
-   * The paragraphs that describe each folder. src/index.ts describes the doors, and each door
-   * itself.
-   */
-  const described = new Map<string, { readonly files: number; readonly paragraphs: readonly string[] }>()
-  for (const file of parsed.filter(({ fileName }) => /^src\/(?!doors\/)/.test(fileName))) {
-    const folder = dirname(file.fileName)
-    const { files: count, paragraphs } = described.get(folder) ?? { files: 0, paragraphs: [] }
-    const own = paragraphsOf(file).filter((paragraph) => /This folder holds |It does not hold /.test(paragraph))
-    described.set(folder, { files: count + 1, paragraphs: [...paragraphs, ...own] })
-  }
+  /** The paragraph below the title of a folder's README.md, as one line. */
+  const described = new Map(
+    folders
+      .filter((folder) => existsSync(join(folder, 'README.md')))
+      .map((folder) => {
+        const [title, ...lines] = readFileSync(join(folder, 'README.md'), 'utf8').trim().split('\n')
+        return [folder, { title, text: lines.join(' ').trim() }] as const
+      }),
+  )
 
-  it('are described in the header of one file: what they hold, and what they do not', () => {
-    const isDescription = (paragraph: string): boolean =>
-      /^This folder holds .+\. It does not hold .+\.$/.test(paragraph)
+  it('are described in their README.md: what they hold, and what they do not', () => {
+    const filesOf = (folder: string): number => sources.filter(({ path }) => dirname(path) === folder).length
+    expect(folders.filter((folder) => !described.has(folder) && (filesOf(folder) > 1 || folder === 'src'))).toEqual([])
     const wrong = [...described].filter(
-      ([folder, { files: count, paragraphs }]) =>
-        !(paragraphs.length === 1 && paragraphs.every(isDescription)) &&
-        !(paragraphs.length === 0 && count === 1 && folder !== 'src'),
+      ([folder, { title, text }]) =>
+        title !== `# ${folder.replace('src/', '')}` || !/^This folder holds .+\. It does not hold .+\.$/.test(text),
     )
     expect(wrong).toEqual([])
     expect(described.size).toBeGreaterThan(60)
   })
 
   it('are described by naming files and folders that exist', () => {
-    const named = [...described].flatMap(([folder, { paragraphs }]) =>
-      paragraphs
-        .flatMap((paragraph) => [...paragraph.split('It does not hold ')[1]!.matchAll(/`([^`]+)`/g)])
-        .map(([, path]) => (path!.startsWith('.') ? join(folder, path!) : path!)),
+    const named = [...described].flatMap(([folder, { text }]) =>
+      [...text.split('It does not hold ')[1]!.matchAll(/`([^`]+)`/g)].map(([, path]) =>
+        path!.startsWith('.') ? join(folder, path!) : path!,
+      ),
     )
     expect(named.filter((path) => !existsSync(path))).toEqual([])
     expect(named.length).toBeGreaterThan(60)

@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { AlgorithmName } from '../../src/objectives/algorithms.js'
-import type { RunEvent } from '../../src/run/events.js'
-import type { EvaluationRecord, StepRecord } from '../../src/run/records.js'
+import type { EvaluationRecord, StepRecord } from '../../src/run/metrics/records.js'
+import type { RunEvent } from '../../src/run/train/events.js'
 import { followRecipe } from './recipeRuns.js'
 
 /** The recorded metrics of each update. */

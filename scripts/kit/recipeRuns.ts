@@ -1,11 +1,11 @@
 /** Runs recipes for scripts, as `tandem train` does, in this process. */
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { settingOfFlag } from '../../src/cli/recipeFlags.js'
-import { trainOptionsOf } from '../../src/run/choices.js'
-import type { RunEvent } from '../../src/run/events.js'
-import { withSetting } from '../../src/run/recipe.js'
-import { runFolder } from '../../src/run/store.js'
-import { train } from '../../src/run/train.js'
+import { trainOptionsOf } from '../../src/run/define/choices.js'
+import { withSetting } from '../../src/run/parts/recipe.js'
+import { runFolder } from '../../src/run/store/store.js'
+import type { RunEvent } from '../../src/run/train/events.js'
+import { train } from '../../src/run/train/train.js'
 
 /** The options of `followRecipe`. */
 export interface RecipeRun {

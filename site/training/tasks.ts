@@ -1,7 +1,7 @@
 /** The tasks of the pages: word problems, and self-play in Kuhn poker. */
 import type { AnyRun } from 'tandem-rl'
 import { recipe as kuhnPoker } from '../../recipes/kuhnPoker.js'
-import type { trainOptionsOf } from '../../src/run/choices.js'
+import type { trainOptionsOf } from '../../src/run/define/choices.js'
 import type { Choices } from './messages.js'
 import { pageRun, settingsOf } from './run.js'
 

@@ -2,7 +2,7 @@
 import { FailureError, orThrow, type RunEvent, runFolder, train } from 'tandem-rl'
 import { engineReport, type SelectOptions, selectBackend } from 'tandem-rl/engine'
 import { liveFiles } from '../../src/live/files.js'
-import { trainOptionsOf } from '../../src/run/choices.js'
+import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { fetchModel } from '../embeddedModel.js'
 import { archive } from './archive.js'
 import type { Choices, FromWorker, Saved, ToWorker } from './messages.js'

@@ -1,9 +1,4 @@
-/**
- * Agents: a model with tools, a way to read its replies, and a reward.
- *
- * This folder holds agents, their chains, events and backends. It does not hold environments and
- * tools (`src/envs`), policies (`src/modules`) or training (`src/run`).
- */
+/** Agents: a model with tools, a way to read its replies, and a reward. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,10 +1,4 @@
-/**
- * Runs benchmarks: rounds of one subject, or of two in turns.
- *
- * This folder holds the benchmarks that users run on their own parts: subjects, rounds,
- * statistics, tables and pictures. It does not hold benchmarks of Tandem itself, which are in
- * `bench` of the repository, or the command, which is in `src/cli`.
- */
+/** Runs benchmarks: rounds of one subject, or of two in turns. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Usage } from '../core/capabilities.js'

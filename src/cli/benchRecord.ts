@@ -3,7 +3,7 @@ import type { Benchmark, BenchmarkRound } from '../bench/benchmark.js'
 import { median } from '../core/quantile.js'
 import { liveTensors } from '../engine/scope.js'
 import { host, liveUsage } from '../live/machine.js'
-import type { PhaseSeconds, StepRecord } from '../run/records.js'
+import type { PhaseSeconds, StepRecord } from '../run/metrics/records.js'
 
 const PHASES = ['generation', 'environment', 'training', 'weightSync'] as const
 

@@ -1,8 +1,9 @@
 /**
  * Errors of the layers below that users can cause. Commands print them as one line without a stack.
  */
-import { NonFiniteLoss } from '../collectors/steps/lossStep.js'
+
 import { FailureError } from '../core/failure.js'
+import { NonFiniteLoss } from '../learners/steps/lossStep.js'
 import { CommandError } from './failure.js'
 
 /**

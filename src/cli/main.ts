@@ -1,10 +1,4 @@
-/**
- * The `tandem` command.
- *
- * This folder holds the commands: their options, their messages, and how they build parts from
- * both. It does not hold anything that a program could need without a command line: that belongs
- * to the layer below, such as `src/run`.
- */
+/** The `tandem` command. */
 import { Command } from 'commander'
 import { print, printError, reportError } from '../live/output.js'
 import { VERBOSE } from '../live/thrown.js'

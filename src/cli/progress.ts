@@ -9,8 +9,8 @@ import {
   sampleText,
   successText,
   tokensPerSecond,
-} from '../run/describeEvent.js'
-import type { RunEvent } from '../run/events.js'
+} from '../run/train/describeEvent.js'
+import type { RunEvent } from '../run/train/events.js'
 import { type Reminder, type ReminderWorld, reminder } from './reminder.js'
 
 /** Shows events as they arrive. `close` restores the terminal. */

@@ -12,7 +12,7 @@ import {
   type SettingLeaf,
   settingLeaves,
   withSetting,
-} from '../run/recipe.js'
+} from '../run/parts/recipe.js'
 import { CommandError } from './failure.js'
 import { adapterOption, modelName } from './options.js'
 import { trustOption } from './recipeTrust.js'

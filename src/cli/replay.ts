@@ -2,8 +2,8 @@
 
 import { Command } from 'commander'
 import { print } from '../live/output.js'
-import { type ReplayEvent, replay } from '../run/replay.js'
-import { runFolder } from '../run/store.js'
+import { runFolder } from '../run/store/store.js'
+import { type ReplayEvent, replay } from '../run/train/replay.js'
 import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'

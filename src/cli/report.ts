@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { filesBelow } from '../live/files.js'
 import { print } from '../live/output.js'
-import { reportOfRun } from '../run/reportOfRun.js'
+import { reportOfRun } from '../run/report/reportOfRun.js'
 import { orFail } from './failure.js'
 
 const report = async (folder: string, { out }: { readonly out?: string }): Promise<void> => {

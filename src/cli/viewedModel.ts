@@ -1,5 +1,5 @@
 /** Opens the runs whose checkpoints the viewer runs. */
-import { withSetting } from '../run/recipe.js'
+import { withSetting } from '../run/parts/recipe.js'
 import type { OpenRecipeRun } from '../view/openModel.js'
 import { build, chooseRun, storedSettings } from './plan.js'
 import { checkedSettings } from './recipeFlags.js'

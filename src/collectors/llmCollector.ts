@@ -1,11 +1,4 @@
-/**
- * Collects batches of turns by playing episodes with a policy.
- *
- * This folder holds collectors, which play environments with policies and return batches, and in
- * subfolders the play of rollouts, training steps, learners and weight updates. It does not hold
- * environments (`src/envs`), policies (`src/modules`), losses (`src/objectives`) or the loop
- * around all of them (`src/run`).
- */
+/** Collects batches of turns by playing episodes with a policy. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Timers } from '../core/capabilities.js'

@@ -1,10 +1,4 @@
-/**
- * The effects that pure code may request, as types. Their implementations are in `src/live`.
- *
- * This folder holds the parts that every layer may use and that depend on none: keys, failures,
- * schedules, checks of options, and the types of effects. It does not hold effects themselves
- * (`src/live`) or anything about models, conversations or batches.
- */
+/** The effects that pure code may request, as types. Their implementations are in `src/live`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { FileFailure, LockFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
 

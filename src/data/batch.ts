@@ -1,10 +1,4 @@
-/**
- * Entries of collected batches: types that collectors, advantages, losses and learners share.
- *
- * This folder holds the values that layers above exchange: types of batches, tasks, policies and
- * engines here, and `TensorDict`, files, data sets and buffers in folders of their own. It does
- * not hold text (`src/text`) or anything that plays, samples or trains.
- */
+/** Entries of collected batches: types that collectors, advantages, losses and learners share. */
 import type { Data, Ragged } from './tensorDict/leaf.js'
 import type { TensorDict } from './tensorDict/tensorDict.js'
 

@@ -41,7 +41,6 @@ export {
   type TakenStep,
   type TakenTask,
 } from '../collectors/overlap/samplerAhead.js'
-export { tokenLags } from '../collectors/overlap/staleRows.js'
 export {
   addTask,
   type DeliveredRollout,
@@ -185,3 +184,4 @@ export {
   TopKRewardSelector,
   type TopKRewardSelectorOptions,
 } from '../data/buffers/topKRewardSelector.js'
+export { tokenLags } from '../learners/staleRows.js'

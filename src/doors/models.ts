@@ -6,7 +6,7 @@
  */
 import '../engine/defaultBackend.js'
 
-export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../collectors/memoryEstimate.js'
+export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../learners/memoryEstimate.js'
 export type { HistoryTokens } from '../modules/historyPolicy.js'
 export {
   type Adapter,

@@ -7,14 +7,14 @@
  */
 import '../engine/defaultBackend.js'
 
-export { type BatchLossOptions, batchLoss } from '../collectors/learners/batchLoss.js'
-export type { PreferenceLists, TokenLists } from '../collectors/learners/tokenBatch.js'
-export { NonFiniteLoss } from '../collectors/steps/lossStep.js'
-export { type SFTRows, type SFTRowsOptions, sftRows } from '../collectors/steps/sftRows.js'
-export type { Recompute } from '../collectors/steps/stepGradients.js'
 export type { ModuleExport } from '../core/moduleExport.js'
 export type { MaskedTokens, MaskedTokensOptions } from '../data/applyChatTemplate.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
+export { type BatchLossOptions, batchLoss } from '../learners/batchLoss.js'
+export { NonFiniteLoss } from '../learners/steps/lossStep.js'
+export { type SFTRows, type SFTRowsOptions, sftRows } from '../learners/steps/sftRows.js'
+export type { Recompute } from '../learners/steps/stepGradients.js'
+export type { PreferenceLists, TokenLists } from '../learners/tokenBatch.js'
 export type { Advantage, DroppedGroup, EstimatedEntries, RewardedTurns } from '../objectives/advantages/advantage.js'
 export {
   type BatchAdvantageOptions,

@@ -7,23 +7,10 @@
  */
 import '../engine/defaultBackend.js'
 
-export type { AgentReward } from '../run/agentReward.js'
-export type { AgentHeldOut, AgentRunParts } from '../run/agentRun.js'
-export { ALARM_KINDS, type Alarm, type AlarmKind, type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../run/alarms.js'
-export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from '../run/batchMetrics.js'
-export { type LearnerSettings, learnerParts } from '../run/choices.js'
-export type { CollectOptions, EnvContext, EnvOf } from '../run/collecting.js'
-export type { RecipeHeldOut, RecipeSettings } from '../run/defineRecipe.js'
-export type { EvaluationPart, Measure, Scores } from '../run/evaluation.js'
-export { exportsOf } from '../run/exported.js'
-export {
-  type LoadCheckpointOptions,
-  type LoopState,
-  loadCheckpoint,
-  type SaveCheckpointOptions,
-  saveCheckpoint,
-} from '../run/loopCheckpoint.js'
-export type { LossEvaluatorOptions } from '../run/lossEvaluator.js'
+export type { AgentHeldOut, AgentRunParts } from '../run/define/agentRun.js'
+export { type LearnerSettings, learnerParts } from '../run/define/choices.js'
+export type { RecipeHeldOut, RecipeSettings } from '../run/define/defineRecipe.js'
+export { exportsOf } from '../run/define/exported.js'
 export {
   type MakeModelEvent,
   type MakeModelFailure,
@@ -33,13 +20,24 @@ export {
   type TrainModelFailure,
   type TrainModelOptions,
   trainModel,
-} from '../run/makeModel.js'
-export type { HeldOut } from '../run/modelRun.js'
-export type { RunRhythm } from '../run/options.js'
-export type { PolicyRun, PolicyRunSettings, PolicySampler, RunPlan } from '../run/policyParts.js'
-export { type QueuedOptions, queuedRun } from '../run/queued.js'
-export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from '../run/rater.js'
-export type { SettingsSchema } from '../run/recipe.js'
+} from '../run/define/makeModel.js'
+export type { HeldOut } from '../run/define/modelRun.js'
+export type { PolicyRun, PolicyRunSettings, PolicySampler, RunPlan } from '../run/define/policyParts.js'
+export { type VLLMSamplerOptions, vLLMSampler } from '../run/define/vLLMSampler.js'
+export {
+  ALARM_KINDS,
+  type Alarm,
+  type AlarmKind,
+  type AlarmLimits,
+  DEFAULT_ALARM_LIMITS,
+} from '../run/metrics/alarms.js'
+export {
+  type BatchMetrics,
+  batchMetrics,
+  type TrajectoryNumbers,
+  trajectoryNumbers,
+} from '../run/metrics/batchMetrics.js'
+export type { EvaluationPart, Measure, Scores } from '../run/metrics/evaluation.js'
 export type {
   EvaluationRecord,
   EvaluationSummary,
@@ -49,11 +47,24 @@ export type {
   StepRecord,
   TrajectoryRecord,
   UpdateMetrics,
-} from '../run/records.js'
-export { type ReplayEvent, type ReplayOptions, replay } from '../run/replay.js'
-export type { RowBatches, RowBatchOptions, SplitRowsOptions } from '../run/rowBatches.js'
-export { closing, type RecordOptions, type RunGroups } from '../run/run.js'
-export { type SampledText, type SampleOptions, sampleCompletions } from '../run/sample.js'
-export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from '../run/source.js'
-export { DATASET_HELP, type RowTaskSettings, type RunTasks } from '../run/tasks.js'
-export { type VLLMSamplerOptions, vLLMSampler } from '../run/vLLMSampler.js'
+} from '../run/metrics/records.js'
+export type { AgentReward } from '../run/parts/agentReward.js'
+export type { CollectOptions, EnvContext, EnvOf } from '../run/parts/collecting.js'
+export type { LossEvaluatorOptions } from '../run/parts/lossEvaluator.js'
+export { type QueuedOptions, queuedRun } from '../run/parts/queued.js'
+export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from '../run/parts/rater.js'
+export type { SettingsSchema } from '../run/parts/recipe.js'
+export type { RowBatches, RowBatchOptions, SplitRowsOptions } from '../run/parts/rowBatches.js'
+export { closing, type RecordOptions, type RunGroups } from '../run/parts/run.js'
+export { type SampledText, type SampleOptions, sampleCompletions } from '../run/parts/sample.js'
+export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from '../run/parts/source.js'
+export { DATASET_HELP, type RowTaskSettings, type RunTasks } from '../run/parts/tasks.js'
+export {
+  type LoadCheckpointOptions,
+  type LoopState,
+  loadCheckpoint,
+  type SaveCheckpointOptions,
+  saveCheckpoint,
+} from '../run/store/loopCheckpoint.js'
+export type { RunRhythm } from '../run/store/options.js'
+export { type ReplayEvent, type ReplayOptions, replay } from '../run/train/replay.js'

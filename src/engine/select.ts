@@ -1,10 +1,4 @@
-/**
- * Selects the tensor backend.
- *
- * This folder holds the tensor engine and the ownership of tensors: the choice of a backend,
- * scopes, gradients and compiled functions. It does not hold models or anything else that knows
- * what its tensors mean.
- */
+/** Selects the tensor backend. */
 import * as tf from '@tensorflow/tfjs-core'
 import { environmentVariable, ONNXRUNTIME_PACKAGE } from '../live/host.js'
 import { completeWasm } from './borrowed.js'

@@ -1,10 +1,4 @@
-/**
- * Environments of conversations.
- *
- * This folder holds environments, and in folders of their own their parts: transforms, rewards,
- * tools and agents. It does not hold policies (`src/modules`) or the play of episodes for training
- * (`src/collectors/rollouts`).
- */
+/** Environments of conversations. */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, aText, checkOptions } from '../core/options.js'

@@ -1,10 +1,4 @@
-/**
- * The file system.
- *
- * This folder holds the real effects behind the capabilities of `src/core`: files, clock,
- * processes, threads, servers and the hub. It does not hold any decision of the layers above,
- * which receive these effects as arguments.
- */
+/** The file system. */
 import * as fs from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'

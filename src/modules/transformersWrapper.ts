@@ -1,10 +1,4 @@
-/**
- * A policy that runs a model in this process.
- *
- * This folder holds policies and models: here those of this process, and in subfolders the decoder,
- * generation, adapters, model folders and servers. It does not hold losses (`src/objectives`) or
- * training (`src/collectors`).
- */
+/** A policy that runs a model in this process. */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'

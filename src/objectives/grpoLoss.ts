@@ -1,10 +1,4 @@
-/**
- * The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names.
- *
- * This folder holds losses, and in folders of their own their parts: advantages, objectives of
- * tokens, optimizers. It does not hold anything that runs a model or an optimizer step
- * (`src/collectors`).
- */
+/** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
 
 import { moduleExport } from '../core/moduleExport.js'
 import { aNumber, aNumberOrTwo, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'

@@ -1,10 +1,6 @@
 /**
  * The server as a function from requests to responses: endpoints, access control and common
  * headers, without sockets.
- *
- * This folder holds the server over a generation engine, and in subfolders its requests, its
- * routes and the proxy that captures agents. It does not hold sockets
- * (`src/live/httpServer.ts`) or the engine (`src/modules/generation`).
  */
 
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,10 +1,6 @@
 /**
  * Laws as values: a name and a check that throws. Any test runner runs them:
  * `checkLaws(it, envLaws(...))`.
- *
- * This folder holds the tools with which users test their own parts: law kits, arbitraries,
- * scripted parts, matchers and leak checks. It does not hold helpers of this repository's own
- * tests (`test/kit`).
  */
 
 /** A property that holds for all inputs. `check` throws a counterexample otherwise. */

@@ -1,9 +1,4 @@
-/**
- * Ranges of a text.
- *
- * This folder holds text: conversations, templates, tokenizers and formats of tool calls, each in a
- * folder of its own. It does not hold tensors or TensorDicts (`src/data/tensorDict`).
- */
+/** Ranges of a text. */
 
 /** A half-open range of a text, in UTF-16 code units. */
 export interface TextRange {

@@ -1,7 +1,7 @@
 /** Tracks the events of a run while passing them on. */
 import type { Calendar } from '../core/capabilities.js'
 import { liveCalendar } from '../live/clock.js'
-import type { RunEvent } from '../run/events.js'
+import type { RunEvent } from '../run/train/events.js'
 import type { RunStatus } from './sink.js'
 import { type TrackedSession, trackedEvents } from './trackedEvents.js'
 import type { Tracker } from './tracker.js'

@@ -1,9 +1,4 @@
-/**
- * Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks.
- *
- * This folder holds trackers, which send the events of a run to consoles, files and services. It
- * does not hold the events (`src/run/events.ts`) or file formats (`src/data/codecs`).
- */
+/** Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,9 +1,4 @@
-/**
- * The run viewer: a page and its API over run folders.
- *
- * This folder holds the readers of run folders and the requests about them. It does not hold the
- * page itself, which is in assets/view, nor anything that a run needs while it trains.
- */
+/** The run viewer: a page and its API over run folders. */
 import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'

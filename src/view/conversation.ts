@@ -1,5 +1,5 @@
 /** The texts of rollouts: conversations with their tokens, and the search in them. */
-import type { ReplyRecord, TrajectoryRecord } from '../run/records.js'
+import type { ReplyRecord, TrajectoryRecord } from '../run/metrics/records.js'
 import type { ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow, TokenRow, TurnRow } from './protocol.js'
 import { hasFailed } from './rowNumbers.js'

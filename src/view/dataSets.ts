@@ -1,5 +1,5 @@
 /** Selected rollouts as a data set: lines for fine-tuning, or pairs of preferences. */
-import type { TrajectoryRecord } from '../run/records.js'
+import type { TrajectoryRecord } from '../run/metrics/records.js'
 import type { ExportFormat } from './protocol.js'
 import type { RolloutLog } from './rolloutLog.js'
 import type { Rollout } from './rowNumbers.js'

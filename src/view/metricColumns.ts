@@ -1,6 +1,6 @@
 /** Step records as columns: one value per step for each metric, and the phases of the steps. */
 import { ownValue } from '../core/ownValue.js'
-import type { EvaluationRecord, StepRecord } from '../run/records.js'
+import type { EvaluationRecord, StepRecord } from '../run/metrics/records.js'
 import type { MetricsAnswer, PhasesAnswer } from './protocol.js'
 import type { RowNumbers } from './rowNumbers.js'
 import type { RunLog } from './runLog.js'

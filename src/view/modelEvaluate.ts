@@ -1,7 +1,7 @@
 /** The comparison of two checkpoints on held-out tasks. */
 import { meanInterval } from '../arena/statistics/intervals.js'
-import type { EvaluationResult, Evaluator } from '../run/evaluation.js'
-import { evaluationKey } from '../run/train.js'
+import type { EvaluationResult, Evaluator } from '../run/metrics/evaluation.js'
+import { evaluationKey } from '../run/train/train.js'
 import type { ModelWork } from './modelDesk.js'
 import type { DifferenceLine, EvaluateRequest, ProgressLine, ScoresLine, TaskLine } from './modelProtocol.js'
 import type { Changes } from './openModel.js'

@@ -1,14 +1,15 @@
 /** A step of a run, repeated from a checkpoint with settings changed. */
-import type { Learner } from '../collectors/learners/learner.js'
+
 import { orThrow } from '../core/failure.js'
 import { raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { find } from '../data/tensorDict/tensorDict.js'
 import { own, scope } from '../engine/scope.js'
+import type { Learner } from '../learners/learner.js'
 import type { CompletionEntries } from '../objectives/lossRows.js'
-import type { UpdateMetrics } from '../run/records.js'
-import type { AnyRun } from '../run/run.js'
+import type { UpdateMetrics } from '../run/metrics/records.js'
+import type { AnyRun } from '../run/parts/run.js'
 import type { ModelWork } from './modelDesk.js'
 import type { ProgressLine, ReplayLine, ReplayRequest } from './modelProtocol.js'
 import { withStepAfter } from './modelStep.js'

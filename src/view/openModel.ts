@@ -7,8 +7,8 @@ import { own } from '../engine/scope.js'
 import type { LocalLLMEngine } from '../modules/generation/llmEngine.js'
 import { modelEngine } from '../modules/generation/modelEngine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
-import type { AnyRun } from '../run/run.js'
-import { runPaths } from '../run/runFolder.js'
+import type { AnyRun } from '../run/parts/run.js'
+import { runPaths } from '../run/store/runFolder.js'
 
 /** New values of settings by dotted path. */
 export type Changes = Readonly<Record<string, Json>>

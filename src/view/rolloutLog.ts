@@ -2,7 +2,7 @@
 import type { Files, OpenFile } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { fileTimes } from '../live/fileTimes.js'
-import type { TrajectoryRecord } from '../run/records.js'
+import type { TrajectoryRecord } from '../run/metrics/records.js'
 import { turnHas } from './conversation.js'
 import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'
 import { fingerprint, type IndexedLog, readIndex, writeIndex } from './rolloutIndex.js'

@@ -1,6 +1,6 @@
 /** The numbers of rollouts, added up turn by turn. */
 import { ownValue } from '../core/ownValue.js'
-import type { TrajectoryRecord } from '../run/records.js'
+import type { TrajectoryRecord } from '../run/metrics/records.js'
 import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow } from './protocol.js'
 

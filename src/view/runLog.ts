@@ -8,8 +8,8 @@ import { inOrder, stepOf } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import { fileTimes } from '../live/fileTimes.js'
 import { type LockState, lockState } from '../live/lock.js'
-import type { EvaluationRecord, StepRecord } from '../run/records.js'
-import { type RunPaths, type RunStart, runLock, runPaths, startSchema } from '../run/runFolder.js'
+import type { EvaluationRecord, StepRecord } from '../run/metrics/records.js'
+import { type RunPaths, type RunStart, runLock, runPaths, startSchema } from '../run/store/runFolder.js'
 import type { MetricsAnswer } from './protocol.js'
 
 /** The parts of config.json that the viewer shows. */

@@ -1,7 +1,7 @@
 /** `tandem train --calibrate`: the chosen run, its resumption and replay, and what is refused. */
 import { existsSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { Calibration } from '../../src/run/calibration.js'
+import type { Calibration } from '../../src/run/metrics/calibration.js'
 import {
   contentsOf,
   parseJsonLines,

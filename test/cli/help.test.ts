@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { COMMANDS } from '../../src/cli/commands.js'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { recipeFlags } from '../../src/cli/recipeFlags.js'
-import { settingLeaves } from '../../src/run/recipe.js'
+import { settingLeaves } from '../../src/run/parts/recipe.js'
 import { tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const cwd = useTemporaryFolder()('.')

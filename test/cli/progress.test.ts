@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { barDisplay, lineDisplay } from '../../src/cli/progress.js'
 import { reminder } from '../../src/cli/reminder.js'
-import type { RunEvent } from '../../src/run/events.js'
+import type { RunEvent } from '../../src/run/train/events.js'
 import { manualTime, settle } from '../kit/manualTime.js'
 import { stepRecord } from '../kit/records.js'
 

@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { givenSettings, recipeFlags } from '../../src/cli/recipeFlags.js'
-import { defineRecipe } from '../../src/run/defineRecipe.js'
-import { rowSettings } from '../../src/run/tasks.js'
+import { defineRecipe } from '../../src/run/define/defineRecipe.js'
+import { rowSettings } from '../../src/run/parts/tasks.js'
 
 const recipe = defineRecipe({
   name: 'rows',

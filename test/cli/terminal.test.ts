@@ -85,7 +85,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'src/cli/arenaDisplay.ts': 'a bar of numbers',
   'src/engine/ownership.ts': 'places in programs',
   'src/live/browser/host.ts': 'the console of a page',
-  'src/run/agentRun.ts': 'visible text, also in pages',
+  'src/run/define/agentRun.ts': 'visible text, also in pages',
 }
 
 it('is written to by a few files, and by all others through `print`', () => {

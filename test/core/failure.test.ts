@@ -15,7 +15,7 @@ import {
 import { rowFailure } from '../../src/data/task.js'
 import { envFailure } from '../../src/envs/base/env.js'
 import { toolFailure } from '../../src/envs/tools/tool.js'
-import { runFolderFailure } from '../../src/run/runFolder.js'
+import { runFolderFailure } from '../../src/run/store/runFolder.js'
 
 /** Failures as they are made, with fields beside the two that all have. */
 const of = <F extends Failure>(failure: F): Failure => failure

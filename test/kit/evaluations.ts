@@ -1,9 +1,9 @@
 /** The evaluations of a run of a recipe, for tests of learning. */
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { orThrow } from '../../src/core/failure.js'
-import { trainOptionsOf } from '../../src/run/choices.js'
-import { parseSettings } from '../../src/run/recipe.js'
-import { train } from '../../src/run/train.js'
+import { trainOptionsOf } from '../../src/run/define/choices.js'
+import { parseSettings } from '../../src/run/parts/recipe.js'
+import { train } from '../../src/run/train/train.js'
 
 export interface Measured {
   readonly recipe: string

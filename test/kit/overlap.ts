@@ -1,5 +1,5 @@
 /** A tiny decoder that is trained on conversations of one or two turns, task by task. */
-import { localLearner } from '../../src/collectors/learners/localLearner.js'
+
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { GivenRules } from '../../src/collectors/overlap/overlapState.js'
 import { rolloutGroups } from '../../src/collectors/overlap/rolloutGroups.js'
@@ -11,6 +11,7 @@ import { keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import type { NamedTensors } from '../../src/data/weights.js'
 import { type Owned, own, scope } from '../../src/engine/scope.js'
+import { localLearner } from '../../src/learners/localLearner.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { hostArrays, loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { initialParams } from '../../src/modules/transformer/params.js'

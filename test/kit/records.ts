@@ -5,7 +5,7 @@ import type {
   SummaryContext,
   TrajectoryRecord,
   UpdateMetrics,
-} from '../../src/run/records.js'
+} from '../../src/run/metrics/records.js'
 
 /** Makes a step record that raises no alarm. */
 export const stepRecord = (

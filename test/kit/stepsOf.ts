@@ -1,7 +1,7 @@
 /** The training steps of learners, one for each loss, as functions of plain rows. */
 
-import { type LossStep, type LossStepOptions, lossStep } from '../../src/collectors/steps/lossStep.js'
-import type { SFTRows } from '../../src/collectors/steps/sftRows.js'
+import { type LossStep, type LossStepOptions, lossStep } from '../../src/learners/steps/lossStep.js'
+import type { SFTRows } from '../../src/learners/steps/sftRows.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import type { Scorer } from '../../src/modules/transformer/scorer.js'
 import { DistillationLoss, type DistillationMetrics } from '../../src/objectives/distillationLoss.js'

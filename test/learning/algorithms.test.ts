@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { flagsOf, SETUPS } from '../../scripts/kit/learningPage.js'
-import type { RunSummary } from '../../src/run/records.js'
+import type { RunSummary } from '../../src/run/metrics/records.js'
 import { tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { RunSummary } from '../../src/run/records.js'
+import type { RunSummary } from '../../src/run/metrics/records.js'
 import { THREADS, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()

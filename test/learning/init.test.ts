@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { RunSummary } from '../../src/run/records.js'
+import type { RunSummary } from '../../src/run/metrics/records.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 
 const path = useTemporaryFolder()

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import type { RunSummary } from '../../src/run/records.js'
+import type { RunSummary } from '../../src/run/metrics/records.js'
 import { tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { flagsOf, SETUPS } from '../../scripts/kit/learningPage.js'
-import type { RunSummary, StepRecord } from '../../src/run/records.js'
+import type { RunSummary, StepRecord } from '../../src/run/metrics/records.js'
 import { parseJsonLines, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()

@@ -4,9 +4,9 @@
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { orThrow } from '../../src/core/failure.js'
-import { trainOptionsOf } from '../../src/run/choices.js'
-import { parseSettings } from '../../src/run/recipe.js'
-import { train } from '../../src/run/train.js'
+import { trainOptionsOf } from '../../src/run/define/choices.js'
+import { parseSettings } from '../../src/run/parts/recipe.js'
+import { train } from '../../src/run/train/train.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine({ threads: 1 })

@@ -3,9 +3,9 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { localLearner } from '../../src/collectors/learners/localLearner.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
+import { localLearner } from '../../src/learners/localLearner.js'
 import { hostArrays } from '../../src/modules/pretrained/pretrained.js'
 import { type PolicyLossOptions, policyLoss } from '../../src/objectives/policyLoss.js'
 import { cispo } from '../../src/objectives/tokenLosses/cispo.js'

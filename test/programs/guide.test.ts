@@ -27,8 +27,8 @@ import { describe as describeFailure, type Failure } from '../../src/core/failur
 import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
 import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
-import { parseSettings, settingLeaves } from '../../src/run/recipe.js'
-import { createRun } from '../../src/run/runFolder.js'
+import { parseSettings, settingLeaves } from '../../src/run/parts/recipe.js'
+import { createRun } from '../../src/run/store/runFolder.js'
 import { compiled } from '../kit/compiled.js'
 import { codeBlocks, type GuidePage, guidePages, guidePrograms } from '../kit/guidePages.js'
 

@@ -4,8 +4,8 @@ import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import * as T from '../../src/index.js'
-import { trainOptionsOf } from '../../src/run/choices.js'
-import { parseSettings, readAssignment, settingLeaves, withSetting } from '../../src/run/recipe.js'
+import { trainOptionsOf } from '../../src/run/define/choices.js'
+import { parseSettings, readAssignment, settingLeaves, withSetting } from '../../src/run/parts/recipe.js'
 import { useEngine } from '../kit/engine.js'
 import {
   contentsOf,

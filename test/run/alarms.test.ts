@@ -11,8 +11,8 @@ import {
   endingAlarm,
   watchStep,
   watchSteps,
-} from '../../src/run/alarms.js'
-import type { StepRecord } from '../../src/run/records.js'
+} from '../../src/run/metrics/alarms.js'
+import type { StepRecord } from '../../src/run/metrics/records.js'
 import { stepRecord } from '../kit/records.js'
 
 type Changes = NonNullable<Parameters<typeof stepRecord>[1]>

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { liveFiles as files } from '../../src/live/files.js'
-import { type KeptBatch, learnedEntries, readBatch, saveAlarms, saveBatch } from '../../src/run/batchFolder.js'
+import { type KeptBatch, learnedEntries, readBatch, saveAlarms, saveBatch } from '../../src/run/store/batchFolder.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 

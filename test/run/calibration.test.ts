@@ -1,7 +1,7 @@
 /** The choice of threads and micro-batches by measured times. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type CalibrateOptions, calibrate } from '../../src/run/calibrate.js'
+import { type CalibrateOptions, calibrate } from '../../src/run/define/calibrate.js'
 import {
   type Candidate,
   chooseCandidate,
@@ -9,7 +9,7 @@ import {
   microBatchCandidates,
   pairedSpeed,
   parallelCandidates,
-} from '../../src/run/calibration.js'
+} from '../../src/run/metrics/calibration.js'
 
 const time = fc.double({ min: 0.1, max: 1000, noNaN: true })
 const round = fc.record({ best: time, candidate: time })

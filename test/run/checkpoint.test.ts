@@ -12,7 +12,7 @@ import {
   checkpointsIn,
   readCheckpoint,
   writeCheckpoint,
-} from '../../src/run/checkpoint.js'
+} from '../../src/run/store/checkpoint.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 

@@ -13,7 +13,7 @@ import {
   overlongOf,
   rewardFormOf,
   samplingRoundsOf,
-} from '../../src/run/choices.js'
+} from '../../src/run/define/choices.js'
 import { useEngine } from '../kit/engine.js'
 import { type Flags, type RunSettings, useTemporaryFolder, withFlags } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { capture } from '../../src/doors/agents.js'
 import * as T from '../../src/index.js'
-import type { StepRecord } from '../../src/run/records.js'
+import type { StepRecord } from '../../src/run/metrics/records.js'
 import { useEngine } from '../kit/engine.js'
 import { smallModel } from '../kit/learners.js'
 import { type Flags, smallSettings, useTemporaryFolder } from '../kit/runs.js'

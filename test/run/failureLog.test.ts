@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { failureLog } from '../../src/run/failureLog.js'
+import { failureLog } from '../../src/run/parts/failureLog.js'
 
 it('equal failures of attempts are written once and counted', () => {
   const lines: string[] = []

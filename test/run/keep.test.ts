@@ -1,7 +1,7 @@
 /** The older checkpoints that a run keeps. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { spreadSteps } from '../../src/run/keep.js'
+import { spreadSteps } from '../../src/run/train/keep.js'
 
 /** Saves checkpoints one after the other and keeps `count` older ones, as a run does. */
 const keptAfter = (saves: number, count: number): readonly number[] =>

@@ -1,17 +1,12 @@
 /** Runs with each optimizer: what they keep, and that they resume bit for bit. */
 import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll, describe, expect, it } from 'vitest'
-import {
-  type AnyStateOptimizer,
-  restoredState,
-  stateArrays,
-  stateShapes,
-} from '../../src/collectors/learners/optimizerState.js'
 import { scope } from '../../src/engine/scope.js'
+import { type AnyStateOptimizer, restoredState, stateArrays, stateShapes } from '../../src/learners/optimizerState.js'
 import { hostArrays, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
-import { optimizerOf as chosenOptimizer, stateNumbers } from '../../src/run/choices.js'
-import { OPTIMIZER_NAMES } from '../../src/run/settings.js'
+import { optimizerOf as chosenOptimizer, stateNumbers } from '../../src/run/define/choices.js'
+import { OPTIMIZER_NAMES } from '../../src/run/parts/settings.js'
 import { useEngine } from '../kit/engine.js'
 import { answeringModel, type Flags, useTemporaryFolder, withFlags } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'

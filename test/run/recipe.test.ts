@@ -3,9 +3,15 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { defineRecipe } from '../../src/run/defineRecipe.js'
-import { differingSettings, parseSettings, readAssignment, settingLeaves, withSetting } from '../../src/run/recipe.js'
-import { policySettings } from '../../src/run/settings.js'
+import { defineRecipe } from '../../src/run/define/defineRecipe.js'
+import {
+  differingSettings,
+  parseSettings,
+  readAssignment,
+  settingLeaves,
+  withSetting,
+} from '../../src/run/parts/recipe.js'
+import { policySettings } from '../../src/run/parts/settings.js'
 
 const recipe = defineRecipe({
   name: 'small',

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { summarizeRun } from '../../src/run/records.js'
+import { summarizeRun } from '../../src/run/metrics/records.js'
 import { summaryContext as context, evaluationRecord, stepRecord } from '../kit/records.js'
 
 const seconds = fc.double({ min: 0.001, max: 100, noNaN: true })

@@ -1,8 +1,8 @@
 /** One step of a run again: the same, bit for bit, or what differs. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type ReplayEvent, replay } from '../../src/run/replay.js'
-import { runFolder } from '../../src/run/store.js'
+import { runFolder } from '../../src/run/store/store.js'
+import { type ReplayEvent, replay } from '../../src/run/train/replay.js'
 import { useEngine } from '../kit/engine.js'
 import { contentsOf, type Flags, smallSettings, useTemporaryFolder } from '../kit/runs.js'
 import { storedSettings, useTrainingRuns, wordProblemRun } from '../kit/trainingRuns.js'

@@ -8,9 +8,9 @@ import { left } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { liveFiles } from '../../src/live/files.js'
-import type { chartData } from '../../src/run/charts.js'
-import { summarizeRun, type TrajectoryRecord } from '../../src/run/records.js'
-import { type ReportInput, renderReport } from '../../src/run/report.js'
+import { summarizeRun, type TrajectoryRecord } from '../../src/run/metrics/records.js'
+import type { chartData } from '../../src/run/report/charts.js'
+import { type ReportInput, renderReport } from '../../src/run/report/report.js'
 import {
   evaluationRecord as evaluation,
   stepRecord as step,

@@ -16,7 +16,7 @@ import {
   readMetrics,
   readRunTrajectories,
   writeConfig,
-} from '../../src/run/runFolder.js'
+} from '../../src/run/store/runFolder.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { contentsOf, useTemporaryFolder } from '../kit/runs.js'
 

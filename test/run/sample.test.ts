@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
-import { type SampledText, type SampleOptions, sampleCompletions } from '../../src/run/sample.js'
+import { type SampledText, type SampleOptions, sampleCompletions } from '../../src/run/parts/sample.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { answeringModel } from '../kit/runs.js'

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { overlongOf } from '../../src/run/choices.js'
+import { overlongOf } from '../../src/run/define/choices.js'
 import { useEngine } from '../kit/engine.js'
 import { parseJsonLines, smallSettings, useTemporaryFolder } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'

@@ -6,7 +6,7 @@ import { orThrow, describe as sentence } from '../../src/core/failure.js'
 import { child, keyFromSeed } from '../../src/core/key.js'
 import { ROWS } from '../../src/data/datasets/rows.js'
 import type { TaskSource } from '../../src/data/task.js'
-import { rowSettings, rowTasks, type TaskSettings, trainingTasks } from '../../src/run/tasks.js'
+import { rowSettings, rowTasks, type TaskSettings, trainingTasks } from '../../src/run/parts/tasks.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { gsm8kLines, useTemporaryFolder } from '../kit/runs.js'
 

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import * as T from '../../src/index.js'
-import { trainOptionsOf } from '../../src/run/choices.js'
+import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { useEngine } from '../kit/engine.js'
 import { contentsOf, useTemporaryFolder } from '../kit/runs.js'
 import { smallPolicySettings, smallRun } from '../kit/training.js'

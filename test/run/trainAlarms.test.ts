@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { FailureError } from '../../src/core/failure.js'
 import { readTensorDict } from '../../src/data/codecs/tensorDictFile.js'
-import type { RunEvent } from '../../src/run/events.js'
+import type { RunEvent } from '../../src/run/train/events.js'
 import { useEngine } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'
 import {

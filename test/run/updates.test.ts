@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { combineUpdates, type StepMetrics } from '../../src/objectives/policyMetrics.js'
-import type { TrajectoryRecord } from '../../src/run/records.js'
+import type { TrajectoryRecord } from '../../src/run/metrics/records.js'
 import { useEngine } from '../kit/engine.js'
 import { parseJsonLines, useTemporaryFolder } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'

@@ -14,7 +14,7 @@ import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.
 import { rowFailure, type TaskSource } from '../../src/data/task.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveFiles } from '../../src/live/files.js'
-import type { RunEvent } from '../../src/run/events.js'
+import type { RunEvent } from '../../src/run/train/events.js'
 import { useEngine } from '../kit/engine.js'
 import {
   contentsOf,

@@ -1,8 +1,8 @@
 /** Overrides of shared defaults. */
 import { describe, expect, it } from 'vitest'
-import { settingLeaves } from '../../src/run/recipe.js'
-import { policySettings } from '../../src/run/settings.js'
-import { withDefaults } from '../../src/run/withDefaults.js'
+import { settingLeaves } from '../../src/run/parts/recipe.js'
+import { policySettings } from '../../src/run/parts/settings.js'
+import { withDefaults } from '../../src/run/parts/withDefaults.js'
 
 const changed = withDefaults(policySettings, { steps: 7, learner: { learningRate: 3e-5 }, lora: { rank: 4 } })
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { RunEvent } from '../../src/run/events.js'
+import type { RunEvent } from '../../src/run/train/events.js'
 import { trackedEvents } from '../../src/tracking/trackedEvents.js'
 import { evaluationRecord, stepRecord } from '../kit/records.js'
 

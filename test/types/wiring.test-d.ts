@@ -2,7 +2,6 @@
 import type * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
-import type { Learner } from '../../src/collectors/learners/learner.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Key } from '../../src/core/key.js'
 import type {
@@ -26,6 +25,7 @@ import { KLRewardTransform } from '../../src/envs/transforms/klRewardTransform.j
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
+import type { Learner } from '../../src/learners/learner.js'
 import type { ChatPolicy } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { TransformersWrapper, type TransformersWrapperOptions } from '../../src/modules/transformersWrapper.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'

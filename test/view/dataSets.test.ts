@@ -1,6 +1,6 @@
 /** Data sets of rollouts: messages for fine-tuning and pairs of preferences. */
 import { describe, expect, it } from 'vitest'
-import type { TrajectoryRecord } from '../../src/run/records.js'
+import type { TrajectoryRecord } from '../../src/run/metrics/records.js'
 import { dataSetOf } from '../../src/view/dataSets.js'
 import { heldRollouts } from '../../src/view/rolloutLog.js'
 import { trajectoryRecord } from '../kit/records.js'

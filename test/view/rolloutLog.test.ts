@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { liveFiles } from '../../src/live/files.js'
-import type { TrajectoryRecord } from '../../src/run/records.js'
+import type { TrajectoryRecord } from '../../src/run/metrics/records.js'
 import { fileRollouts, heldRollouts } from '../../src/view/rolloutLog.js'
 import { trajectoryRecord } from '../kit/records.js'
 import { useTemporaryFolder } from '../kit/runs.js'

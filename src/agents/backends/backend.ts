@@ -1,9 +1,4 @@
-/**
- * Backends that run an agent's policy, behind one interface with AgentFly's names.
- *
- * This folder holds the backends of agents. It does not hold the policies that they are names for
- * (`src/modules`).
- */
+/** Backends that run an agent's policy, behind one interface with AgentFly's names. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,9 +1,4 @@
-/**
- * Kinds of agents: how each writes calls of tools in its text, and how it reads their results.
- *
- * This folder holds the formats of agents. It does not hold the formats that models were trained on
- * (`src/text/toolCalls`) or the tools (`src/envs/tools`).
- */
+/** Kinds of agents: how each writes calls of tools in its text, and how it reads their results. */
 
 import type { FoldingOptions } from '../../envs/tools/contextFolding.js'
 import type { Tool } from '../../envs/tools/tool.js'

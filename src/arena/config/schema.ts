@@ -1,9 +1,4 @@
-/**
- * Configurations of the arena: their keys, games and players by name, and overrides.
- *
- * This folder holds how a configuration becomes games and players. It does not hold how they are
- * played (`../matches`) or the command line (`src/cli`).
- */
+/** Configurations of the arena: their keys, games and players by name, and overrides. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Failure } from '../../core/failure.js'

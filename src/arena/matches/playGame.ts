@@ -1,9 +1,4 @@
-/**
- * Games between players, and tournaments of many games.
- *
- * This folder holds how games are planned, played, logged and resumed. It does not hold players
- * (`../players`) or what is computed from finished games (`../statistics`).
- */
+/** Games between players, and tournaments of many games. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'

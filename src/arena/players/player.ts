@@ -1,9 +1,4 @@
-/**
- * Players of the arena: random, search, tables, people, language models, and mixtures of them.
- *
- * This folder holds players and what they see of a game. It does not hold matches (`../matches`) or
- * the rules of games (`src/envs/games`).
- */
+/** Players of the arena: random, search, tables, people, language models, and mixtures of them. */
 import type { Either } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../../core/failure.js'

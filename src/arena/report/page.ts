@@ -1,9 +1,4 @@
-/**
- * The report of a tournament: one self-contained HTML page.
- *
- * This folder holds how results and games are shown. It does not hold how results are computed
- * (`../statistics`).
- */
+/** The report of a tournament: one self-contained HTML page. */
 import { fileURLToPath } from 'node:url'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -11,7 +6,7 @@ import type { Files } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
 import { htmlText, scriptJson } from '../../core/html.js'
 import type { Game } from '../../envs/games/game.js'
-import { evenly } from '../../run/charts.js'
+import { evenly } from '../../run/report/charts.js'
 import type { GameRecord } from '../matches/records.js'
 import type { Exploitability } from '../statistics/exploitability.js'
 import type { Interval } from '../statistics/intervals.js'

@@ -1,9 +1,4 @@
-/**
- * Sessions of a tournament in a folder: opened, continued, and finished with results and a report.
- *
- * This folder holds what is written besides the log. It does not hold how games are played
- * (`../matches`) or the command line (`src/cli`).
- */
+/** Sessions of a tournament in a folder: opened, continued, and finished with a report. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -11,7 +6,7 @@ import type { Files, Locks } from '../../core/capabilities.js'
 import type { Failure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
 import { child, keyFromSeed } from '../../core/key.js'
-import { differingSettings } from '../../run/recipe.js'
+import { differingSettings } from '../../run/parts/recipe.js'
 import { type ArenaConfig, arenaConfig, configProblem } from '../config/schema.js'
 import type { ArenaSetup } from '../config/setup.js'
 import { openTournamentLog, type TournamentLog } from '../matches/log.js'

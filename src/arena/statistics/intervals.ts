@@ -1,9 +1,4 @@
-/**
- * Statistics of games: intervals, ratings, seat effects, baselines of random play, exploitability.
- *
- * This folder holds what is computed from finished games and from policies. It does not hold how
- * games are played (`../matches`) or how results are shown (`../report`).
- */
+/** Statistics of games: intervals, ratings, seats, baselines, exploitability. */
 import { studentQuantile } from '../../bench/statistics.js'
 
 /** An estimate and its 95 % interval. */

@@ -1,10 +1,4 @@
-/**
- * Samples groups while others are trained on, as `overlapStep.ts` decides.
- *
- * This folder holds sampling that runs during training: groups that are played ahead, and the
- * rules for stale ones. It does not hold the play of a group (`../rollouts`) or the push of
- * weights (`../updaters`).
- */
+/** Samples groups while others are trained on, as `overlapStep.ts` decides. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'

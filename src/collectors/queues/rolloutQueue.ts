@@ -1,9 +1,4 @@
-/**
- * The queue between a trainer and its workers, in one or several processes.
- *
- * This folder holds the queue that a trainer and its workers share: its state, its log, and its
- * storage in Redis. It does not hold the workers themselves (`../workers`).
- */
+/** The queue between a trainer and its workers, in one or several processes. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,10 +1,4 @@
-/**
- * Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows.
- *
- * This folder holds the play of episodes: in lockstep or concurrently, and the rows that they
- * leave in a batch. It does not hold the options that users see (`../llmCollector.ts`) or
- * environments (`src/envs`).
- */
+/** Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TokenAction } from '../../data/policy.js'

@@ -1,10 +1,4 @@
-/**
- * Pushes weights to remote engines: each verifies them, and either all or none switch to them.
- *
- * This folder holds the push of new weights to engines and servers: staged, verified, and
- * committed by all or none. It does not hold the wire formats of the servers
- * (`src/modules/remote`).
- */
+/** Pushes weights to remote engines: each verifies them, and either all or none switch to them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,9 +1,4 @@
-/**
- * A worker: takes rollouts from a shared queue, plays them and returns them.
- *
- * This folder holds workers: processes that play rollouts for a trainer elsewhere. It does not
- * hold the queue that they take work from (`../queues`).
- */
+/** A worker: takes rollouts from a shared queue, plays them and returns them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'

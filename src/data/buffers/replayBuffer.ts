@@ -1,9 +1,6 @@
 /**
  * Replay buffers, which keep rows for several updates: a writer puts them into slots, a sampler
  * draws from them.
- *
- * This folder holds buffers of rows and the samplers that draw from them. It does not hold batches
- * that wait for their group, which the collector keeps (`src/collectors/rollouts`).
  */
 import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
 import { concat } from '../tensorDict/joining.js'

@@ -1,9 +1,4 @@
-/**
- * The records of a capture proxy: sessions of calls, each with its token ids.
- *
- * This folder holds recorded sessions of agents, and their conversion to trajectories. It does not
- * hold the proxy that records them (`src/serve/capture`).
- */
+/** The records of a capture proxy: sessions of calls, each with its token ids. */
 import type { FinishReason, SamplingParams } from '../generation.js'
 
 /**

@@ -1,11 +1,4 @@
-/**
- * TensorDict files on disk: written atomically, read as a whole or one entry at a time.
- *
- * This folder holds file formats: readers and writers of safetensors, Parquet, JSON Lines,
- * TensorDict and TensorBoard files. It does not hold the file system (`src/live/files.ts`) or the
- * meaning of a file, such as a data set (`../datasets`) or a model folder
- * (`src/modules/pretrained`).
- */
+/** TensorDict files on disk: written atomically, read as a whole or one entry at a time. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files, OpenFile } from '../../core/capabilities.js'

@@ -1,9 +1,4 @@
-/**
- * Data sets by name: a file of rows, or rows on the Hugging Face hub.
- *
- * This folder holds data sets: rows of known forms, from files, from the hub or generated. It does
- * not hold file formats (`../codecs`) or rewards for the answers (`src/envs/rewards`).
- */
+/** Data sets by name: a file of rows, or rows on the Hugging Face hub. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

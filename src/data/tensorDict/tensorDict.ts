@@ -1,10 +1,6 @@
 /**
  * TensorDict: an immutable tree of named leaves that share leading batch axes.
  *
- * This folder holds `TensorDict`, its leaves and its operations. It does not hold file formats
- * (`../codecs`), specs (`../spec.ts`) or entries with a meaning, such as those of a batch
- * (`../batch.ts`).
- *
  * A node has a batch shape and an ordered map of entries; an entry is a leaf (see `leaf.ts`) or
  * another node whose batch shape begins with this one's. The schema `S` exists only in the types:
  * `get(td, 'next', 'reward')` has a type, and a misspelled key does not compile. Nothing is ever

@@ -1,9 +1,6 @@
 /**
  * The `onnxruntime` backend of TensorFlow.js.
  *
- * This folder holds the `onnxruntime` backend: recorded operations, graphs, and their runs in the
- * native library. It does not hold operations that also run on other backends (`../ops`).
- *
  * Kernel calls record operations; reading a value compiles and runs all recorded operations whose
  * results are still needed (see `graph.ts` and `runtime.ts`). Kernels without an ONNX form run on
  * tfjs's cpu backend. Inside a trace (see `jit.ts`) nothing runs at all: the recorded graph becomes

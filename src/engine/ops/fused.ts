@@ -1,9 +1,4 @@
-/**
- * Calls this project's own kernels on backends that have them.
- *
- * This folder holds operations of models that are faster or more exact than a chain of tfjs calls,
- * on every backend. It does not hold layers with parameters (`src/modules/transformer`).
- */
+/** Calls this project's own kernels on backends that have them. */
 import * as tf from '@tensorflow/tfjs-core'
 
 /**

@@ -1,10 +1,4 @@
-/**
- * Environments in which several agents take turns.
- *
- * This folder holds environments with several speakers: simulated users, agents and their turns.
- * It does not hold the split of such episodes into rows for each agent
- * (`src/collectors/agentRows.ts`).
- */
+/** Environments in which several agents take turns. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aFunction, aList, aNumber, checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'

@@ -1,9 +1,6 @@
 /**
  * Environments: the world that a policy writes into, as a record of functions over TensorDicts.
  *
- * This folder holds the types that all environments and tools share. It does not hold any
- * environment (`..`).
- *
  * All state of an environment is in the TensorDict that it returns, so that an episode can be
  * replayed, forked and stored. `step` takes the state and the policy's action and returns the next
  * state with the outcome of the step.

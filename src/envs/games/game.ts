@@ -1,9 +1,4 @@
-/**
- * Games as pure values: rules, turns, chance and what each player sees.
- *
- * This folder holds the rules of games, their text for language models, and exact values by
- * enumeration. It does not hold players, matches or training.
- */
+/** Games as pure values: rules, turns, chance and what each player sees. */
 import { type Key, uniform } from '../../core/key.js'
 
 /** The actor of a move: the number of a player, from 0, or chance. */

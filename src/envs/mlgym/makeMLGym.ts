@@ -1,9 +1,4 @@
-/**
- * Environments of MLGym tasks.
- *
- * This folder holds MLGym: research tasks in which the policy works in a shell of a Python
- * process. It does not hold the bridge that runs in Python (`assets/mlgymBridge.py`).
- */
+/** Environments of MLGym tasks. */
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
 import type { Env } from '../base/env.js'

@@ -1,9 +1,4 @@
-/**
- * A bounded number of resources, which users lease one at a time.
- *
- * This folder holds the pool under all tools that hold something, and its scopes. It does not hold
- * the runners that start processes and containers (`src/live/resources`).
- */
+/** A bounded number of resources, which users lease one at a time. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../../core/capabilities.js'

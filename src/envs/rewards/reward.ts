@@ -1,10 +1,4 @@
-/**
- * The types of rewards: scores of a conversation for a task.
- *
- * This folder holds rewards: functions from a conversation and its task to a score. It does not
- * hold the transform that pays them (`../transforms/rewardTransform.ts`) or advantages
- * (`src/objectives/advantages`).
- */
+/** The types of rewards: scores of a conversation for a task. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../../core/key.js'
 import type { PolicyFailure } from '../../data/policy.js'

@@ -1,10 +1,4 @@
-/**
- * The type of tools: functions that a policy may call between two of its turns.
- *
- * This folder holds tools that a policy may call, and the transforms that run the calls. It does
- * not hold the formats in which models write calls (`src/text/toolCalls`) or the sandbox itself
- * (`src/live/sandbox`).
- */
+/** The type of tools: functions that a policy may call between two of its turns. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,9 +1,6 @@
 /**
  * Transforms: views between an environment and a policy.
  *
- * This folder holds transforms, which are placed between an environment and a policy. It does not
- * hold transforms that run tools (`../tools`).
- *
  * A transform is a record of functions that return the entries they *add*: to a state on reset and
  * on step, to an action on its way in. Other entries stay unchanged. Its memory is its state `S`,
  * an argument and a result, which the composed environment keeps in the TensorDict. Laws, checked

@@ -1,10 +1,4 @@
-/**
- * Text worlds: small games of observations and commands, as pure values.
- *
- * This folder holds embedded worlds for tests, demonstrations and learning: a shop, a laboratory
- * and a household. It does not hold the tool that plays them (`../tools/worldTool.ts`) or board
- * games (`../games`).
- */
+/** Text worlds: small games of observations and commands, as pure values. */
 import type * as E from 'fp-ts/lib/Either.js'
 
 /** A world after its start or after an action. */

@@ -1,9 +1,6 @@
 /**
  * Files in the private file system of an origin (OPFS), in place of `../files.ts`. They survive a
  * reload and belong to the site alone.
- *
- * This folder holds the effects of `src/live` as pages and workers have them, file by file. It does
- * not hold effects that a browser lacks, such as `src/live/processes.ts`.
  */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileContents, OpenFile } from '../../core/capabilities.js'

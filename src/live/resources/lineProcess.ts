@@ -1,9 +1,4 @@
-/**
- * Programs that are asked in lines of JSON.
- *
- * This folder holds runners: how processes, containers, sandboxes and sessions of services start
- * and end as resources. It does not hold the pool that keeps them (`src/envs/resources`).
- */
+/** Programs that are asked in lines of JSON. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Processes, TalkingProcess, TalkingProgram, Timers } from '../../core/capabilities.js'

@@ -1,9 +1,4 @@
-/**
- * Runs programs in bubblewrap, with limits.
- *
- * This folder holds the sandbox: programs in bubblewrap, with limits on time, memory, files and
- * network. It does not hold the tools that run code in it (`src/envs/tools`).
- */
+/** Runs programs in bubblewrap, with limits. */
 import { availableParallelism } from 'node:os'
 import { isAbsolute, normalize } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,10 +1,4 @@
-/**
- * Sends requests over HTTP.
- *
- * This folder holds HTTP requests to servers: retries, limits, circuit breakers and streams. It
- * does not hold the contents of the requests (`src/modules/remote`) or servers
- * (`../httpServer.ts`).
- */
+/** Sends requests over HTTP. */
 import { isLeft, isRight, right } from 'fp-ts/lib/Either.js'
 import type { HttpEvents, HttpReply, Transport } from '../../core/http.js'
 import { type Callers, makeCallers, perform, type Read } from './call.js'

@@ -1,10 +1,4 @@
-/**
- * The in-process generation engine: continuous batching over a decoder.
- *
- * This folder holds the generation engine: scheduling, prefix cache, continuous batching, and the
- * engine on a thread. It does not hold the decoder (`../transformer`) or the server in front of it
- * (`src/serve`).
- */
+/** The in-process generation engine: continuous batching over a decoder. */
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Memory } from '../../core/capabilities.js'

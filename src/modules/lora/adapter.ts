@@ -2,9 +2,6 @@
  * LoRA adapters: for a projection `W`, two small matrices `A` and `B` with
  * `x W^T + scaling * (x A^T) B^T` (Hu et al. 2021, arXiv:2106.09685).
  *
- * This folder holds LoRA adapters: their values, their files in the format of PEFT, and merging.
- * It does not hold their arithmetic in the decoder (`../transformer/applyLora.ts`).
- *
  * An adapter is a separate value: the base weights are never changed. Axis letters: R rank, I
  * inputs and O outputs of a projection.
  */

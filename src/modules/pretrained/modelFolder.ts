@@ -1,10 +1,6 @@
 /**
  * Finds models by name: a folder, a run folder, a repository of the hub, or the built-in model, and
  * the base models of adapters.
- *
- * This folder holds model folders in the layout of Hugging Face: finding, reading, writing and
- * creating them. It does not hold downloads (`src/live/hub.ts`) or file formats
- * (`src/data/codecs`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

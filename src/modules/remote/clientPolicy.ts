@@ -1,10 +1,4 @@
-/**
- * The parts that all wrappers of servers share: one or several clients as one policy.
- *
- * This folder holds the parts that the clients of all servers share: pools, request gates and
- * policies over them. It does not hold the parts of a single kind of server, which have their own
- * folders.
- */
+/** The parts that all wrappers of servers share: one or several clients as one policy. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { aList, aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'

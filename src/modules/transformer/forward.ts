@@ -1,9 +1,6 @@
 /**
  * The decoder as pure functions of its parameters.
  *
- * This folder holds the decoder: its configuration, parameters and arithmetic. It does not hold
- * sampling (`../generation`), value heads (`../valueHead.ts`) or files (`../pretrained`).
- *
  * Axis letters: P prompts, G completions of a prompt, T positions, D features, K key-value heads, R
  * query heads for each of them, H head size, N = P * G * T rows. A call computes one *segment*: T
  * new positions of every row. They attend to themselves and to earlier segments through those

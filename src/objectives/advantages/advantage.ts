@@ -1,9 +1,4 @@
-/**
- * Advantages as functions of batches.
- *
- * This folder holds advantages: functions from a batch with rewards to a batch with advantages. It
- * does not hold rewards (`src/envs/rewards`).
- */
+/** Advantages as functions of batches. */
 import type * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, GroupEntry, ReturnsEntry, RowIdentity } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'

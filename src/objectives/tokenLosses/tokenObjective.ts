@@ -1,9 +1,4 @@
-/**
- * The interface of policy objectives: a loss for each token.
- *
- * This folder holds the objectives of policy losses: a loss for each token, its clipping, and its
- * aggregation. It does not hold whole losses with their options (`..`).
- */
+/** The interface of policy objectives: a loss for each token. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { ModuleExport } from '../../core/moduleExport.js'
 import type { Json } from '../../data/codecs/plainValues.js'

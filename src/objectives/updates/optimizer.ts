@@ -1,9 +1,4 @@
-/**
- * Optimizers as pairs of pure functions over named tensors.
- *
- * This folder holds optimizers and learning rates. It does not hold the gradients that they apply
- * (`src/collectors/steps`).
- */
+/** Optimizers as pairs of pure functions over named tensors. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Schedule } from '../../core/schedule.js'
 import type { Json } from '../../data/codecs/plainValues.js'

@@ -1,10 +1,4 @@
-/**
- * The exact policy of a language model in a small game, by the probabilities of its replies.
- *
- * This folder holds training in games: runs of self-play, pools of old weights, metrics, and exact
- * evaluation. It does not hold games
- * (`src/envs/games`).
- */
+/** The exact policy of a language model in a small game, by the probabilities of its replies. */
 import { orThrow } from '../../core/failure.js'
 import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { LogProbModel } from '../../data/policy.js'
@@ -16,7 +10,7 @@ import type { ModelText } from '../../modules/pretrained/pretrained.js'
 import { History, message } from '../../text/history/history.js'
 import { render } from '../../text/template/chatTemplate.js'
 import { encodeRendered } from '../../text/tokenizer/textTokenizer.js'
-import type { Evaluator } from '../evaluation.js'
+import type { Evaluator } from '../metrics/evaluation.js'
 
 /** A decision of a game, and the probabilities of a model in it. */
 export interface ModelDecision {

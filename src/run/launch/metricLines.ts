@@ -1,9 +1,4 @@
-/**
- * Training jobs on a Ray cluster: submitting them, and reading their logs into a run folder.
- *
- * This folder holds the client of Ray's Jobs API and the readers of other trainers' logs. It does
- * not hold the records of our own runs (`..`).
- */
+/** Training jobs on a Ray cluster: submitting them, and reading their logs into a run folder. */
 
 /** The metrics that a trainer logged for a step, under its own names. */
 export interface LoggedStep {

@@ -1,9 +1,4 @@
-/**
- * Large bodies of requests, which are parsed, checked, rendered and encoded on another thread.
- *
- * This folder holds the reading of bodies: their bytes, their JSON, and the thread for large ones.
- * It does not hold what bodies mean (`../requests`).
- */
+/** Large bodies of requests, which are parsed, checked, rendered and encoded on another thread. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { ThreadPort, ThreadProgram } from '../../core/capabilities.js'
 import { answerJobs, type JobFailure, type ThreadJobs, threadJobs } from '../../live/threadJobs.js'

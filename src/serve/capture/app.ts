@@ -1,9 +1,6 @@
 /**
  * A proxy for agents with the API of an ordinary server. It records what the engine sampled for
  * them.
- *
- * This folder holds the proxy that records sessions of agents. It does not hold the conversion of
- * the records to trajectories (`src/data/capture`).
  */
 
 import * as E from 'fp-ts/lib/Either.js'

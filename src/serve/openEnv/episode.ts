@@ -1,9 +1,4 @@
-/**
- * Environments in OpenEnv's form: episodes, frames and routes.
- *
- * This folder holds the translation between OpenEnv's messages and environments of this package. It
- * does not hold environments (`src/envs`) or sockets (`src/live`).
- */
+/** Environments in OpenEnv's form: episodes, frames and routes. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { namedMessage } from '../../core/failure.js'

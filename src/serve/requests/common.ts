@@ -1,9 +1,6 @@
 /**
  * The parts that the generating endpoints share: the model, the ids of requests, the length of
  * prompts.
- *
- * This folder holds requests: their schemas, their checks, and their way to the engine. It does
- * not hold the answers of the endpoints (`../routes`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { SamplingParams } from '../../data/generation.js'

@@ -1,9 +1,4 @@
-/**
- * A server of rewards in OpenRLHF's format, as a function from requests to responses.
- *
- * This folder holds the server that scores completions of other trainers. It does not hold rewards
- * or environments (`src/envs`) or sockets (`src/live/httpServer.ts`).
- */
+/** A server of rewards in OpenRLHF's format, as a function from requests to responses. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { namedMessage } from '../../core/failure.js'

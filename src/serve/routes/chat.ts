@@ -1,9 +1,4 @@
-/**
- * Answers of `POST /v1/chat/completions`.
- *
- * This folder holds the answers of the endpoints. It does not hold the checks of requests
- * (`../requests`).
- */
+/** Answers of `POST /v1/chat/completions`. */
 import type { GeneratedToken } from '../../data/generation.js'
 import { type ChatRequest, chatRequest, type ReadChat } from '../requests/chat.js'
 import { type TokenUsage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'

@@ -1,9 +1,6 @@
 /**
  * Conversations as values.
  *
- * This folder holds conversations as immutable values, and their JSON form. It does not hold their
- * rendering as text for a model (`../template`).
- *
  * Each fact has one place: tool calls are in `toolCalls` and never in the content, thoughts are in
  * `reasoning`, and `isComplete` records whether a message is finished, whatever tokens its text
  * contains.

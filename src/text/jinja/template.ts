@@ -2,9 +2,6 @@
  * Jinja templates with Python's rules: the environment in which Transformers renders chat
  * templates.
  *
- * This folder holds Jinja as chat templates use it. It does not hold conversations
- * (`../template`).
- *
  * The syntax tree is that of `@huggingface/jinja`. Its evaluator is not used, because it prints
  * values as JSON, ignores the argument of `strip`, keeps the names that a loop sets from one
  * iteration to the next, and cannot locate a message or a `generation` block in the output.

@@ -2,9 +2,6 @@
  * Rendering a conversation with the model's own Jinja template, as Transformers renders it, with a
  * span of the text for each message.
  *
- * This folder holds chat templates: conversations to text with spans, and back. It does not hold
- * the template language (`../jinja`) or token ids (`../tokenizer`).
- *
  * Spans are computed in two exact ways. If the text of a conversation begins with the text of each
  * of its prefixes, the span of a message is the text that it adds. A template that changes earlier
  * messages (drops old thoughts, or the end of a turn) is watched instead: the text that it writes

@@ -1,9 +1,4 @@
-/**
- * Converts text to token ids and back, as the tokenizer files of a model define.
- *
- * This folder holds tokenizers: reading their files, encoding, decoding and training them. It does
- * not hold chat templates (`../template`).
- */
+/** Converts text to token ids and back, as the tokenizer files of a model define. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 import type { Rendered } from '../template/chatTemplate.js'

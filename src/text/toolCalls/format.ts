@@ -1,9 +1,4 @@
-/**
- * The formats in which models write tool calls, and the detection of the format in a chat template.
- *
- * This folder holds the formats of tool calls: writing and reading them. It does not hold the tools
- * (`src/envs/tools`).
- */
+/** The formats in which models write tool calls, and their detection in chat templates. */
 
 /** The formats of tool calls, with vLLM's parser names where they exist. */
 export const TOOL_CALL_FORMATS = [

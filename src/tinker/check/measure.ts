@@ -1,9 +1,4 @@
-/**
- * Measures what a Tinker server computes.
- *
- * This folder holds the conformance kit of Tinker servers. It does not hold a server (`../server`)
- * or the client that it uses (`../client`).
- */
+/** Measures what a Tinker server computes. */
 import type { Cell } from '../../core/cell.js'
 import { orThrow } from '../../core/failure.js'
 import type { TinkerTrainer } from '../client/trainer.js'

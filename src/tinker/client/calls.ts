@@ -1,9 +1,4 @@
-/**
- * Calls of a Tinker server: requests that are sent again after troubles that may pass.
- *
- * This folder holds a client of the Tinker protocol. It does not hold the protocol (`../protocol`)
- * or a learner and a policy on it (`../learner`).
- */
+/** Calls of a Tinker server: requests that are sent again after troubles that may pass. */
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { Ids, Timers } from '../../core/capabilities.js'
 import { type Cell, cell } from '../../core/cell.js'

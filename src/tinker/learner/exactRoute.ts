@@ -1,9 +1,4 @@
-/**
- * Any loss of log-probabilities on a Tinker server: its gradient is computed here.
- *
- * This folder holds a learner and a policy on a Tinker server. It does not hold the client
- * (`../client`) or losses (`src/objectives`).
- */
+/** Any loss of log-probabilities on a Tinker server: its gradient is computed here. */
 import { type Either, isLeft, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TinkerFailure } from '../client/calls.js'

@@ -1,10 +1,10 @@
 /** Gradients of losses by log-probabilities, and rows as data of the protocol. */
 import * as tf from '@tensorflow/tfjs-core'
-import { lossTensors, stepSums } from '../../collectors/steps/stepLoss.js'
-import { listTensors, stepRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'
 import { scope } from '../../engine/scope.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { valueAndGrad } from '../../engine/valueAndGrad.js'
+import { lossTensors, stepSums } from '../../learners/steps/stepLoss.js'
+import { listTensors, stepRows, tokenNumbers } from '../../learners/steps/tokenRows.js'
 import { type Loss, type LossMetrics, type ModelOutputs, scalarsOf, totalLoss } from '../../objectives/loss.js'
 import type { LossRows } from '../../objectives/lossRows.js'
 import { type Datum, floatTensor, integerTensor } from '../protocol/values.js'

@@ -3,17 +3,6 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { jsonOf } from '../../collectors/learners/describe.js'
-import type { Learner, LearnerFailure, Update } from '../../collectors/learners/learner.js'
-import {
-  checkOffPolicy,
-  type OffPolicyOptions,
-  offPolicyReads,
-  type PreparedRows,
-  preparedRows,
-} from '../../collectors/learners/offPolicy.js'
-import { lossFingerprint } from '../../collectors/steps/fingerprint.js'
-import { updateRows } from '../../collectors/steps/miniBatches.js'
 import type { ModelFailure } from '../../core/failure.js'
 import { formatKey, type Key } from '../../core/key.js'
 import { aNumber, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
@@ -22,6 +11,17 @@ import { fileProblem } from '../../data/folderFiles.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { jsonOf } from '../../learners/describe.js'
+import type { Learner, LearnerFailure, Update } from '../../learners/learner.js'
+import {
+  checkOffPolicy,
+  type OffPolicyOptions,
+  offPolicyReads,
+  type PreparedRows,
+  preparedRows,
+} from '../../learners/offPolicy.js'
+import { lossFingerprint } from '../../learners/steps/fingerprint.js'
+import { updateRows } from '../../learners/steps/miniBatches.js'
 import type { Loss, LossMetrics } from '../../objectives/loss.js'
 import type { CompletionEntries, LossRows } from '../../objectives/lossRows.js'
 import type { AdamWOptions } from '../../objectives/updates/adamW.js'

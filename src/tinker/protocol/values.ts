@@ -1,9 +1,6 @@
 /**
  * The values of the Tinker protocol that both forms of the wire carry.
  *
- * This folder holds the Tinker protocol: its values, its JSON and protobuf forms, paths of
- * checkpoints and failures. It does not hold a server (`../server`) or a client (`../client`).
- *
  * Source   the Python SDK `tinker` 0.38.
  */
 

@@ -1,10 +1,10 @@
 /** The losses that the server computes: sums over tokens, as the Tinker protocol defines them. */
 import * as tf from '@tensorflow/tfjs-core'
-import { rowLogits } from '../../collectors/steps/readout.js'
-import type { StepLoss } from '../../collectors/steps/stepGradients.js'
-import type { StepTokenRows } from '../../collectors/steps/tokenRows.js'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { rowLogits } from '../../learners/steps/readout.js'
+import type { StepLoss } from '../../learners/steps/stepGradients.js'
+import type { StepTokenRows } from '../../learners/steps/tokenRows.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Datum, LossConfig } from '../protocol/values.js'
 

@@ -1,10 +1,4 @@
-/**
- * The state of the server: sessions, models, samplers and futures, with limits on all of them.
- *
- * This folder holds a server of the Tinker protocol over our own engine. It does not hold the
- * protocol (`../protocol`), the arithmetic of the decoder (`src/modules`) or sockets
- * (`src/live/httpServer.ts`).
- */
+/** The state of the server: sessions, models, samplers and futures, with limits on all of them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Calendar, Clock, Ids, Memory, Timers } from '../../core/capabilities.js'
 import type { Cell } from '../../core/cell.js'

@@ -3,11 +3,11 @@
  * decoder.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import { type StepGradients, stepGradients } from '../../collectors/steps/stepGradients.js'
-import { OF_ANY_PLACES, type RowTensors, tensorsOfRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Jitted, jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
+import { type StepGradients, stepGradients } from '../../learners/steps/stepGradients.js'
+import { OF_ANY_PLACES, type RowTensors, tensorsOfRows, tokenNumbers } from '../../learners/steps/tokenRows.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionStates } from '../../modules/transformer/score.js'
 import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'

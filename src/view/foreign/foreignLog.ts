@@ -1,9 +1,4 @@
-/**
- * Logs of other programs as rollouts.
- *
- * This folder holds one reader for each format, which converts a log to turns. It does not hold the
- * runs that the viewer makes of them (`..`).
- */
+/** Logs of other programs as rollouts. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

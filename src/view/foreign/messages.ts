@@ -1,5 +1,5 @@
 /** Conversations of other programs as turns: each message of the model is one. */
-import type { ReplyRecord, ToolCallRecord } from '../../run/records.js'
+import type { ReplyRecord, ToolCallRecord } from '../../run/metrics/records.js'
 import type { ViewedTurn } from './viewedTurn.js'
 
 /** A message of a conversation. */

@@ -1,5 +1,5 @@
 /** A turn of any log. */
-import type { ReplyRecord, TrajectoryRecord } from '../../run/records.js'
+import type { ReplyRecord, TrajectoryRecord } from '../../run/metrics/records.js'
 
 /** One agent of an episode. */
 export interface AgentLane {

@@ -3,7 +3,7 @@ import { orThrow } from '../../../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniform, uniformInteger } from '../../../src/core/key.js'
 import { type TaskSource, taskList } from '../../../src/data/task.js'
 import type { Pretrained } from '../../../src/modules/pretrained/pretrained.js'
-import { makeModel } from '../../../src/run/makeModel.js'
+import { makeModel } from '../../../src/run/define/makeModel.js'
 import { appendMessage, History, message, textOf, toolResult } from '../../../src/text/history/history.js'
 import { codeOf } from './table.mjs'
 

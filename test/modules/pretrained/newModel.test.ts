@@ -7,7 +7,7 @@ import { type NewModelOptions, newModel } from '../../../src/modules/pretrained/
 import { loadPretrained } from '../../../src/modules/pretrained/pretrained.js'
 import { saveModel } from '../../../src/modules/pretrained/saveModel.js'
 import { ARCHITECTURES } from '../../../src/modules/transformer/config.js'
-import { sampleCompletions } from '../../../src/run/sample.js'
+import { sampleCompletions } from '../../../src/run/parts/sample.js'
 import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { History, message } from '../../../src/text/history/history.js'
 import { renderText } from '../../../src/text/template/chatTemplate.js'

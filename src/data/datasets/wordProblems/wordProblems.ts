@@ -1,9 +1,6 @@
 /**
  * Generates word problems from a key: small arithmetic in plain English, in the row format of
  * GSM8K.
- *
- * This folder holds the generator of word problems. It does not hold their environment
- * (`src/envs/gsm8kEnv.ts`).
  */
 import { child, type Key, keyFromSeed, permutation, uniformInteger } from '../../../core/key.js'
 import { endlessTasks, type Task, type TaskSource } from '../../task.js'

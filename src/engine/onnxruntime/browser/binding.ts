@@ -1,9 +1,4 @@
-/**
- * The only access to onnxruntime-web, in place of `../binding.ts` in bundles for browsers.
- *
- * This folder holds the engine's access to WebAssembly. It does not hold any knowledge of graphs,
- * which come as bytes from `../graph.ts`.
- */
+/** The only access to onnxruntime-web, in place of `../binding.ts` in bundles for browsers. */
 import { browser } from '../../../live/browser/globals.js'
 import { defaultThreads } from '../../../live/browser/host.js'
 import type * as node from '../binding.js'

@@ -1,9 +1,4 @@
-/**
- * Arithmetic that ONNX lacks or rounds differently, composed of several operations.
- *
- * This folder holds the kernels of the backend, by subject: each is the ONNX form of an operation
- * of tfjs. It does not hold the recording and running of graphs (`..`).
- */
+/** Arithmetic that ONNX lacks or rounds differently, composed of several operations. */
 
 import type { OutputSpec, Value } from '../graph.js'
 import type { OnnxType } from '../library.js'

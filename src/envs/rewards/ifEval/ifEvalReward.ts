@@ -1,9 +1,4 @@
-/**
- * The reward of IFEval: how many instructions a reply keeps.
- *
- * This folder holds the checks of the IFEval instructions, with the text processing of their
- * reference in Python. It does not hold the rows of the data set (`src/data/datasets/ifEval.ts`).
- */
+/** The reward of IFEval: how many instructions a reply keeps. */
 import { aFunction, aRecord, checkOptions, oneOf } from '../../../core/options.js'
 import type { IfEvalRow } from '../../../data/datasets/ifEval.js'
 import type { RowTask } from '../../../data/task.js'

@@ -1,9 +1,4 @@
-/**
- * The reward of MATH: 1 if the answer equals the reference answer.
- *
- * This folder holds the comparison of mathematical answers: parsing LaTeX, exact numbers and equal
- * values. It does not hold rewards for answers that are plain numbers (`../gsm8k.ts`).
- */
+/** The reward of MATH: 1 if the answer equals the reference answer. */
 import { aFunction, aList, aNumber, checkOptions } from '../../../core/options.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from '../answerScore.js'
 import { replyOf } from '../reply.js'

@@ -1,9 +1,4 @@
-/**
- * Makes a policy of any engine: in this process, on a thread, on a server, or a pool of them.
- *
- * This folder holds engines as policies: requests for the rows of a batch, and their answers as
- * actions. It does not hold the wrappers that users call (`../../remote`).
- */
+/** Makes a policy of any engine: in this process, on a thread, on a server, or a pool of them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from '../../../core/cancellation.js'

@@ -1,9 +1,6 @@
 /**
  * The interface between scheduler and model: keys and values of prompts, and one decoding step for
  * many rows.
- *
- * This folder holds the model as the engine runs it: prefill, decoding steps and their compiled
- * graphs. It does not hold requests, sampling or scheduling (`..`).
  */
 import type { Params } from '../../transformer/params.js'
 

@@ -1,9 +1,4 @@
-/**
- * Chooses the next token of one row: a pure function on plain arrays.
- *
- * This folder holds the choice of the next token from logits, as pure functions on plain arrays.
- * It does not hold the state of a completion (`../completion.ts`).
- */
+/** Chooses the next token of one row: a pure function on plain arrays. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type Key, uniform } from '../../../core/key.js'
 import type { GeneratedToken, GenerationFailure, SamplingParams } from '../../../data/generation.js'

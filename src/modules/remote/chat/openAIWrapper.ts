@@ -1,9 +1,4 @@
-/**
- * Chat APIs in the form of OpenAI as policies.
- *
- * This folder holds policies behind chat APIs and the AI SDK, and policies by name. It does not
- * hold servers that return token ids (`../vllm`, `../sglang`).
- */
+/** Chat APIs in the form of OpenAI as policies. */
 
 import * as E from 'fp-ts/lib/Either.js'
 import { type Cancellation, cancellation } from '../../../core/cancellation.js'

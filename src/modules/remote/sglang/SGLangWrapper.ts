@@ -1,9 +1,4 @@
-/**
- * SGLang as a policy.
- *
- * This folder holds the client of SGLang. It does not hold the parts that it shares with other
- * servers (`..`).
- */
+/** SGLang as a policy. */
 import type { EngineClient } from '../../../data/engineClient.js'
 import { checkWrapper } from '../../wrapperNames.js'
 import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'

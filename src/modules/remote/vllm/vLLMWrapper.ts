@@ -1,9 +1,4 @@
-/**
- * vLLM as a policy.
- *
- * This folder holds the client of vLLM, which `tandem serve` understands too. It does not hold the
- * parts that it shares with other servers (`..`) or the start of a server (`../vllmWorker`).
- */
+/** vLLM as a policy. */
 import { aText } from '../../../core/options.js'
 import type { EngineClient } from '../../../data/engineClient.js'
 import { checkWrapper } from '../../wrapperNames.js'

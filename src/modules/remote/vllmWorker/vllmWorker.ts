@@ -1,9 +1,4 @@
-/**
- * A server process on this computer: start, health checks, supervision and stop.
- *
- * This folder holds a vLLM server as a child process: its arguments, its start and why it failed.
- * It does not hold its client (`../vllm`).
- */
+/** A server process on this computer: start, health checks, supervision and stop. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'

@@ -2,9 +2,6 @@
  * A decoder-only transformer as data: sizes, names of parameters, and the arithmetic that combines
  * them. The forward pass, the shapes of the parameters and their initial values are functions of
  * it, and do not depend on families otherwise.
- *
- * This folder holds the families of models: how the `config.json` of each becomes a description.
- * It does not hold the arithmetic that the description selects (`..`).
  */
 import type { Activation } from '../../../engine/ops/activation.js'
 

@@ -1,0 +1,352 @@
+/** A pure optimizer step of any loss on rows of tokens. */
+
+import * as tf from '@tensorflow/tfjs-core'
+import { notAWeight, refuse } from '../../core/options.js'
+import type { NamedTensors } from '../../data/weights.js'
+import { jit } from '../../engine/jit.js'
+import { discard, type Owned, own, scope } from '../../engine/scope.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { completionStates, computedPlaces } from '../../modules/transformer/score.js'
+import type { Loss, LossMetrics } from '../../objectives/loss.js'
+import type { LossRows } from '../../objectives/lossRows.js'
+import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
+import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
+import { type MicroBatch, microBatches } from './microBatches.js'
+import { checkApart, checkStepOptions } from './stepChecks.js'
+import {
+  type ComputedGradients,
+  type ComputedPart,
+  computedGradients,
+  type GradInput,
+  type Recompute,
+  stepGradients,
+  wholeGradients,
+} from './stepGradients.js'
+import { countedTokens, hasNoAdvantage, type StepMeasures, stepLoss, stepSums } from './stepLoss.js'
+import { type StepTokens, stepTokens } from './stepTokens.js'
+import {
+  checkTokenRows,
+  learnedTokens,
+  OF_ANY_PLACES,
+  type RowTensors,
+  type StepTokenRows,
+  stepRows,
+  tensorsOfRows,
+} from './tokenRows.js'
+import { makeChooser } from './wholeChoice.js'
+
+/** The state that training changes: trained weights, and the optimizer's state. */
+export interface TrainerState<S> {
+  readonly params: NamedTensors
+  readonly optimizer: S
+}
+
+/** The settings of a training step that do not depend on its loss. */
+export interface LossStepOptions<S> {
+  readonly config: DecoderConfig
+  readonly optimizer: Optimizer<S>
+  /** Largest gradient norm; larger ones are clipped. Infinity: no limit. Default 1. */
+  readonly maxGradNorm?: number
+  /**
+   * Approximate tokens per forward and backward pass. The gradients of several passes are added.
+   * Infinity: one pass. Default 4096.
+   */
+  readonly microBatchTokens?: number
+  /**
+   * Weights that the model needs but the step does not train, such as the base of an adapter and
+   * its scalings. They get no gradient. They are kept until `release`.
+   */
+  readonly frozen?: NamedTensors
+  /**
+   * Activations to recompute in the backward pass. Saves memory, takes about a third more time.
+   * Default `none`.
+   */
+  readonly recompute?: Recompute
+}
+
+/** A training step of a loss with the metrics `M`. */
+export interface LossStep<S, M> {
+  /** Returns parameters with a fresh optimizer state. The tensors belong to the enclosing scope. */
+  readonly init: (params: NamedTensors) => TrainerState<S>
+  /**
+   * Performs one step. Does not free the tensors of `state`. The caller owns them and the result.
+   *
+   * Errors   throws RangeError for rows that do not match each other, for an empty batch, and for a
+   *          learning rate that is negative or not finite. Throws NonFiniteLoss for NaN, before any
+   *          change.
+   */
+  readonly update: (
+    state: TrainerState<S>,
+    rows: LossRows,
+    learningRate: number,
+  ) => {
+    readonly state: Owned<TrainerState<S>>
+    readonly metrics: M
+    /** Numbers of the tokens before the step, for losses that measure them. */
+    readonly tokens?: StepTokens
+  }
+  readonly release: () => void
+}
+
+/** The loss or the gradient is NaN or infinite. */
+export class NonFiniteLoss extends Error {
+  constructor(loss: number, gradNorm: number) {
+    super(`the loss is ${loss} and the gradient norm ${gradNorm}: lower the learning rate, or check the batch`)
+    this.name = 'NonFiniteLoss'
+  }
+}
+
+interface LearnInput<S> {
+  readonly state: TrainerState<S>
+  readonly grads: NamedTensors
+  readonly learningRate: tf.Tensor
+}
+
+interface LearnOutput<S> {
+  readonly state: TrainerState<S>
+  readonly norm: tf.Tensor
+}
+
+/** Compiles the number of trained tokens of a micro-batch. */
+const compiledCount = (config: DecoderConfig, loss: Parameters<typeof countedTokens>[1]) =>
+  jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors, 'counts'>) => {
+    const readout = { states: completionStates(params, config, rows.batch), weights: params }
+    return countedTokens(config, loss, { readout, rows })
+  }, OF_ANY_PLACES)
+
+/** Makes tensors of the counts, for a loss. They belong to the enclosing scope. */
+export const countTensors = ({ tokens, completions }: StepPlan['counts']): LossCounts => ({
+  tokens: tf.scalar(tokens),
+  completions: tf.scalar(completions),
+})
+
+/** A mini-batch divided into micro-batches, and the divisors of its gradients. */
+export interface StepPlan {
+  readonly micros: readonly MicroBatch[]
+  readonly counts: { readonly tokens: number; readonly completions: number }
+}
+
+/** The numbers that an update needs in addition to the state. */
+interface StepNumbers {
+  readonly counts: LossCounts
+  readonly learningRate: tf.Tensor
+}
+
+/** The building blocks of an update, for one thread or for gradients of several threads. */
+export interface StepPieces<S, M> {
+  readonly init: LossStep<S, M>['init']
+  /**
+   * Checks an update and divides its rows into micro-batches. Their number is a multiple of
+   * `multipleOf` if there are enough groups.
+   *
+   * Errors   those of `LossStep.update`.
+   */
+  readonly plan: (
+    params: NamedTensors,
+    given: { readonly rows: LossRows; readonly learningRate: number },
+    multipleOf: number,
+  ) => StepPlan
+  /** Computes the gradients of a micro-batch. The results belong to the enclosing scope. */
+  readonly run: (params: NamedTensors, micro: MicroBatch, counts: LossCounts) => ComputedGradients<StepMeasures>
+  /**
+   * Adds two sets of gradients; null is zero. The result belongs to the enclosing scope, unless it
+   * is one of them.
+   */
+  readonly add: (a: NamedTensors | null, b: NamedTensors | null) => NamedTensors | null
+  /** Clips gradients and updates the state. Null is a gradient of zero. */
+  readonly learn: (input: Omit<LearnInput<S>, 'grads'> & { readonly grads: NamedTensors | null }) => LearnOutput<S>
+  /**
+   * Computes gradients and update in one graph, for a single micro-batch, or `undefined` if the
+   * step cannot.
+   */
+  readonly whole:
+    | ((
+        state: TrainerState<S>,
+        rows: StepTokenRows,
+        numbers: StepNumbers,
+      ) => LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] })
+    | undefined
+  /** Returns the result of an update of these micro-batches. Throws NonFiniteLoss. */
+  readonly conclude: (
+    learned: LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] },
+    micros: readonly MicroBatch[],
+  ) => ReturnType<LossStep<S, M>['update']>
+  readonly release: () => void
+}
+
+/**
+ * Makes the building blocks of a training step.
+ *
+ * Errors   throws RangeError that lists all problems: a `maxGradNorm` that is not positive, or
+ *          `microBatchTokens` below 1.
+ * Effects  keeps `frozen` and the compiled graphs until `release`.
+ */
+export const stepPieces = <S, M extends LossMetrics>(
+  loss: Loss<never, M, never>,
+  options: LossStepOptions<S>,
+): StepPieces<S, M> => {
+  const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096, recompute = 'none' } = options
+  checkStepOptions(loss.name, { maxGradNorm, microBatchTokens })
+  const kept = options.frozen && own(options.frozen)
+  const frozen = options.frozen ?? {}
+  const { counted, choose, atZeroAdvantage } = loss.selection
+  const computed = stepLoss(config, loss)
+  const gradients = stepGradients(config, computed, recompute)
+  const count = counted && compiledCount(config, { name: loss.name, counted })
+  const chooser = choose && makeChooser(config, choose)
+  const add = jit(
+    ({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) => mapNamed(a, (x, y) => tf.add(x!, y!), b),
+    { results: 'device' },
+  )
+  const learn = ({ state, grads, learningRate }: LearnInput<S>): LearnOutput<S> => {
+    const clipped = clipByGlobalNorm(grads, maxGradNorm)
+    const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
+    return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
+  }
+  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'automatic' : 'returned', results: 'device' })
+  /** Forward pass, backward pass and optimizer in one graph, so that gradients never leave it. */
+  const compiledWhole = jit(
+    (input: Omit<GradInput, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
+      const { state, learningRate, ...rows } = input
+      const { grads, ...part } = wholeGradients(config, computed)({ ...rows, params: state.params })
+      return { part, ...learn({ state, learningRate, grads }) }
+    },
+    { ...OF_ANY_PLACES, results: 'device' },
+  )
+  const tensorsOf = (rows: StepTokenRows): Omit<RowTensors, 'counts'> => tensorsOfRows(rows, config)
+
+  /**
+   * Counts the trained tokens of the mini-batch. The mask determines them, unless the loss selects
+   * tokens.
+   */
+  const tokensThatCount = (params: NamedTensors, micros: readonly MicroBatch[]): number =>
+    micros.reduce(
+      (sum, { rows }) =>
+        sum +
+        (count === undefined
+          ? learnedTokens(rows)
+          : scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)),
+      0,
+    )
+
+  /**
+   * Divides rows into micro-batches. Decisions over the whole mini-batch are made first, unless
+   * there is only one micro-batch.
+   */
+  const inMicroBatches = (params: NamedTensors, rows: StepTokenRows, multipleOf: number): readonly MicroBatch[] => {
+    const cut = { tokens: microBatchTokens, multipleOf }
+    const isZero = chooser === undefined && atZeroAdvantage === 'none' ? hasNoAdvantage(rows) : undefined
+    const { prompts, group } = rows.groups
+    const micros = microBatches(
+      rows,
+      cut,
+      isZero && prompts.map((_, i) => isZero.slice(i * group, (i + 1) * group).every(Boolean)),
+    )
+    return chooser === undefined || micros.length === 1
+      ? micros
+      : microBatches(chooser.choose({ ...frozen, ...params }, rows, micros), cut)
+  }
+
+  return {
+    init: (params) => {
+      checkApart(loss.name, params, frozen)
+      return { params, optimizer: optimizer.init(params) }
+    },
+    plan: (params, { rows: given, learningRate }, multipleOf) => {
+      const rows = stepRows(given)
+      checkTokenRows(loss.name, rows, config.vocabularySize)
+      checkApart(loss.name, params, frozen)
+      refuse(loss.name, [notAWeight('the learning rate', learningRate)])
+      const micros = inMicroBatches(params, rows, multipleOf)
+      return { micros, counts: { tokens: tokensThatCount(params, micros), completions: rows.completions.length } }
+    },
+    run: (params, { rows, gradient }, counts) =>
+      computedGradients(gradients, { params, frozen, counts, ...tensorsOf(rows) }, gradient),
+    add: (a, b) => (a === null || b === null ? (a ?? b) : add({ a, b })),
+    learn: ({ grads, ...rest }) =>
+      compiledLearn({ ...rest, grads: grads ?? mapNamed(rest.state.params, (param) => tf.zerosLike(param!)) }),
+    whole:
+      recompute === 'none'
+        ? (state, rows, numbers) => {
+            const tensors = tensorsOf(rows)
+            const { part, ...learned } = compiledWhole({ state, frozen, ...numbers, ...tensors })
+            return { parts: [{ ...part, places: computedPlaces(tensors.batch) }], ...learned }
+          }
+        : undefined,
+    conclude: ({ parts, state, norm }, micros) => {
+      const gradNorm = norm.dataSync()[0]!
+      const places = parts.reduce((sum, part) => sum + part.places, 0)
+      const metrics = loss.measures.metrics({ sums: stepSums(loss, parts), gradNorm, places })
+      if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
+        throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
+      }
+      const measured = parts.flatMap(({ aux }) => (aux.tokens === undefined ? [] : [aux.tokens]))
+      const tokens = measured.length === 0 ? undefined : stepTokens(measured, micros)
+      return { state: own(state), metrics, ...(tokens && { tokens }) }
+    },
+    release: () => {
+      kept?.release()
+      gradients.release()
+      chooser?.release()
+      for (const graph of [count, compiledLearn, compiledWhole, add]) graph?.release()
+    },
+  }
+}
+
+/**
+ * Makes a training step: forward and backward pass in micro-batches, gradient clipping, optimizer.
+ *
+ * Gradients are normalized by the tokens and rows of the whole mini-batch, so the size of
+ * micro-batches affects only rounding. Micro-batches whose gradient is known to be zero have no
+ * backward pass. Rows with the same prompt share its computation, forward and backward. Frozen
+ * weights have no gradients or optimizer state and are not part of the trainer's state.
+ *
+ * Errors   throws RangeError that lists all problems: a `maxGradNorm` that is not positive, or
+ *          `microBatchTokens` below 1.
+ * Effects  keeps `frozen` and the compiled graphs until `release`.
+ */
+export const lossStep = <S, M extends LossMetrics>(
+  loss: Loss<never, M, never>,
+  options: LossStepOptions<S>,
+): LossStep<S, M> => {
+  const pieces = stepPieces(loss, options)
+
+  /** Adds up the gradients of the micro-batches, and frees each set once it is added. */
+  const accumulate = (
+    params: NamedTensors,
+    micros: readonly MicroBatch[],
+    counts: LossCounts,
+  ): { readonly grads: NamedTensors | null; readonly parts: readonly ComputedPart<StepMeasures>[] } =>
+    micros.reduce<{ grads: NamedTensors | null; parts: readonly ComputedPart<StepMeasures>[] }>(
+      (sum, micro) => {
+        const part = scope(() => pieces.run(params, micro, counts))
+        const grads = pieces.add(sum.grads, part.grads)
+        discard([sum.grads, part.grads], grads)
+        return { grads, parts: [...sum.parts, part] }
+      },
+      { grads: null, parts: [] },
+    )
+
+  const learnFrom = (
+    state: TrainerState<S>,
+    micros: readonly MicroBatch[],
+    numbers: StepNumbers,
+  ): LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] } => {
+    const [only, ...more] = micros
+    if (pieces.whole !== undefined && only?.gradient === 'computed' && more.length === 0)
+      return pieces.whole(state, only.rows, numbers)
+    const { grads, parts } = accumulate(state.params, micros, numbers.counts)
+    return { parts, ...pieces.learn({ state, grads, learningRate: numbers.learningRate }) }
+  }
+
+  return {
+    init: pieces.init,
+    update: (state, rows, learningRate) =>
+      scope(() => {
+        const { micros, counts } = pieces.plan(state.params, { rows, learningRate }, 1)
+        const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
+        return pieces.conclude(learnFrom(state, micros, numbers), micros)
+      }),
+    release: pieces.release,
+  }
+}

@@ -1,0 +1,71 @@
+/** Exports the trained weights in the formats of other tools. */
+
+import type { FileContents } from '../../core/capabilities.js'
+import type { HostArray } from '../../core/hostArray.js'
+import { scope } from '../../engine/scope.js'
+import type { LocalLearner } from '../../learners/localLearner.js'
+import type { LoraOptions } from '../../learners/trainable.js'
+import { mergeLora } from '../../modules/lora/adapter.js'
+import { loraConfig } from '../../modules/lora/config.js'
+import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
+import { type PretrainedFilesOptions, pretrainedFiles } from '../../modules/pretrained/saveModel.js'
+import { sharedParams } from '../../modules/pretrained/sharedParams.js'
+import { moduleOfLora } from '../../modules/transformer/applyLora.js'
+import type { PolicySettings } from '../parts/settings.js'
+import { loraOf } from './choices.js'
+
+/** The exported formats. */
+interface ExportOptions {
+  readonly model: Pretrained
+  /** `undefined` if all weights are trained. */
+  readonly lora: LoraOptions | undefined
+  /** The number format of the exported model. `null` exports no model. */
+  readonly dtype: NonNullable<PretrainedFilesOptions['float']> | null
+}
+
+type Folders = Readonly<Record<string, Readonly<Record<string, FileContents>>>>
+
+/** Files of the learner's own state, which are not exported. */
+const OWN_FILES = ['optimizer.safetensors', 'learner.json']
+
+const mergedArrays = (
+  learner: Pick<LocalLearner<never, unknown>, 'weights'>,
+  { model, lora }: ExportOptions,
+): ReadonlyMap<string, HostArray> => {
+  if (lora === undefined) return hostArrays(learner.weights())
+  const { adapter, baseModel: _, ...settings } = lora
+  const config = adapter?.config ?? loraConfig(settings)
+  using base = sharedParams(model)
+  const tensors = Object.fromEntries(
+    Object.entries(learner.weights()).filter(([name]) => moduleOfLora(name) !== undefined),
+  )
+  return scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
+}
+
+/**
+ * Returns the folders to export: `adapter` in PEFT's format, and `model` with the adapter merged.
+ */
+const exportedFolders = (
+  learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
+  options: ExportOptions,
+): Folders => {
+  const { model, lora, dtype } = options
+  const adapter = (): Readonly<Record<string, FileContents>> =>
+    Object.fromEntries(Object.entries(learner.files()).filter(([name]) => !OWN_FILES.includes(name)))
+  return {
+    ...(lora !== undefined && { adapter: adapter() }),
+    ...(dtype !== null && {
+      model: pretrainedFiles({ ...model, arrays: mergedArrays(learner, options) }, { float: dtype }),
+    }),
+  }
+}
+
+/** Returns the exports that the settings ask for: the adapter, and the model in `compute.dtype`. */
+export const exportsOf =
+  (
+    settings: Pick<PolicySettings, 'lora' | 'compute'> & Partial<Pick<PolicySettings, 'model'>>,
+    model: Pretrained,
+    learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
+  ): (() => Folders) =>
+  () =>
+    exportedFolders(learner, { model, lora: loraOf(settings), dtype: settings.compute.dtype })

@@ -1,0 +1,30 @@
+/**
+ * The assets of the report. Bundles for browsers have `browser/reportAssets.ts` in its place.
+ */
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../../core/capabilities.js'
+import type { FileFailure } from '../../core/failure.js'
+
+/** Scripts and styles of the report. */
+export interface ReportAssets {
+  readonly chartScript: string
+  readonly chartStyle: string
+  readonly script: string
+  readonly style: string
+}
+
+/** Reads the assets from this package and from uplot. */
+export const readReportAssets = (files: Files): TE.TaskEither<FileFailure, ReportAssets> => {
+  const { resolve } = createRequire(import.meta.url)
+  const own = (name: string): string => fileURLToPath(new URL(`../../assets/${name}`, import.meta.url))
+  return pipe(
+    TE.Do,
+    TE.bind('chartScript', () => files.readText(resolve('uplot/dist/uPlot.iife.min.js'))),
+    TE.bind('chartStyle', () => files.readText(resolve('uplot/dist/uPlot.min.css'))),
+    TE.bind('script', () => files.readText(own('report/page.js'))),
+    TE.bind('style', () => files.readText(own('report/page.css'))),
+  )
+}
