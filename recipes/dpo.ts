@@ -59,7 +59,7 @@ export const recipe = T.defineRecipe({
       rate,
       learner,
       updater: T.inProcessUpdater(policy),
-      evaluate: [T.lossEvaluator({ data: heldOut, learner, rate }), solved],
+      evaluate: [T.lossEvaluator({ data: heldOut, learner, rate }), ...(settings.dataset === null ? [solved] : [])],
       record: { model, exports: exportsOf(settings, model, learner) },
     })
     return closing(run, policy.release)

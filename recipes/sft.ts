@@ -42,7 +42,7 @@ export const recipe = T.defineRecipe({
 
     const learner = T.localLearner({ ...learnerParts(settings, model), loss: T.SFTLoss({ reduction: 'token-mean' }) })
 
-    // Besides the held-out loss, evaluate the share of word problems that the model solves.
+    // Without own rows, evaluate the share of word problems that the model solves, too.
     const sampling = { temperature: 0, maxNewTokens: 64 }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const problems = ({ groups: prompts, start }: T.EvaluationContext) =>
@@ -53,7 +53,10 @@ export const recipe = T.defineRecipe({
       data: train,
       learner,
       updater: T.inProcessUpdater(policy),
-      evaluate: [T.lossEvaluator({ data: heldOut, learner, score: 'loss' }), solved],
+      evaluate: [
+        T.lossEvaluator({ data: heldOut, learner, score: 'loss' }),
+        ...(settings.dataset === null ? [solved] : []),
+      ],
       record: { model, exports: exportsOf(settings, model, learner) },
     })
     return closing(run, policy.release)

@@ -141,7 +141,10 @@ export const runsView = async (route, signal) => {
     const list = shown()
     cursor = Math.max(0, Math.min(cursor, list.length - 1))
     fill(body, list.map(row))
-    count.textContent = list.length === runs.length ? `${runs.length} runs` : `${list.length} of ${runs.length} runs`
+    count.textContent =
+      list.length === runs.length
+        ? `${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
+        : `${list.length} of ${runs.length} runs`
     none.hidden = list.length > 0
     drawSelection()
   }

@@ -1,4 +1,5 @@
 /** Observers that print the events of agents. */
+import { countOf } from '../core/countOf.js'
 import { describe } from '../core/failure.js'
 import { visibleText } from '../core/visibleText.js'
 import { writeOut } from '../live/host.js'
@@ -128,5 +129,5 @@ export const progressLine = ({
   meanReward,
 }: ChainProgress): string => {
   const reward = meanReward === null ? '' : `, mean reward ${meanReward.toFixed(3)}`
-  return `${ended} of ${total} chains, ${running} running, ${failed} failed, ${turns} turns, ${toolCalls} tool calls${reward}`
+  return `${ended} of ${countOf(total, 'chain')}, ${running} running, ${failed} failed, ${countOf(turns, 'turn')}, ${countOf(toolCalls, 'tool call')}${reward}`
 }

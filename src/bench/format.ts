@@ -1,4 +1,5 @@
 /** Results of benchmarks as text for people. */
+import { countOf } from '../core/countOf.js'
 import { textTable } from '../core/textTable.js'
 import type { Benchmark, Comparison } from './benchmark.js'
 import type { SpeedVerdict, Spread } from './statistics.js'
@@ -74,7 +75,7 @@ export const formatBenchmark = (result: Benchmark | Comparison): string => {
   const lines = columns.map(linesOf)
   const { host, rounds } = columns[0]!
   return [
-    `${rounds.length} rounds; ${host.cpu}, ${host.cores} cores; Node ${host.node}; ${host.backend}`,
+    `${countOf(rounds.length, 'round')}; ${host.cpu}, ${countOf(host.cores, 'core')}; Node ${host.node}; ${host.backend}`,
     ...textTable([
       ['', ...columns.map(({ name }) => name)],
       ...lines[0]!.map(([label], i) => [label, ...lines.map((each) => each[i]![1])]),

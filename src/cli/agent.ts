@@ -55,7 +55,7 @@ const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags, si
   const { trajectories } = result
   if (trajectories.every(({ finishReason }) => finishReason === 'failed'))
     throw new CommandError(
-      `all ${trajectories.length} chains failed: ${trajectories[0]?.failure ? describe(trajectories[0].failure) : 'no chain was played'}`,
+      `${trajectories.length === 1 ? 'the only chain' : `all ${trajectories.length} chains`} failed: ${trajectories[0]?.failure ? describe(trajectories[0].failure) : 'no chain was played'}`,
     )
 }
 

@@ -8,6 +8,7 @@ import type { GameRecord } from '../arena/matches/records.js'
 import type { TournamentEvent, TournamentResult } from '../arena/matches/tournament.js'
 import type { FinishedArena } from '../arena/session/arenaSession.js'
 import type { GameResult } from '../arena/statistics/results.js'
+import { countOf } from '../core/countOf.js'
 import { describe } from '../core/failure.js'
 import { print, printError } from '../live/output.js'
 
@@ -34,7 +35,7 @@ const moveLines = ({ seats, moves }: GameRecord): readonly string[] =>
   )
 
 const resultOfGame = ({ game, games, players, pairs, seats }: GameResult): readonly string[] => [
-  `${game}, ${games} games`,
+  `${game}, ${countOf(games, 'game')}`,
   ...players.map(({ name, wins, draws, losses, winShare, illegal, forfeits, againstRandom }) => {
     const test =
       againstRandom === null
@@ -50,7 +51,7 @@ const resultOfGame = ({ game, games, players, pairs, seats }: GameResult): reado
 ]
 
 /** Describes the results in lines of text. */
-const resultLines = ({ results, exploitability, report, noTables }: FinishedArena): readonly string[] => [
+const resultLines = ({ results, exploitability, report }: FinishedArena): readonly string[] => [
   ...results.games.flatMap(resultOfGame),
   ...(results.ratings.length > 0 ? ['ratings'] : []),
   ...results.ratings.map(
@@ -59,7 +60,6 @@ const resultLines = ({ results, exploitability, report, noTables }: FinishedAren
   ...exploitability.map(
     ({ game, player, nashConv, from }) => `NashConv of ${player} in ${game}: ${fixed(nashConv, 4)} (from ${from})`,
   ),
-  ...(noTables === null ? [] : [`no Parquet files: ${noTables}`]),
   `report: ${report}`,
 ]
 
@@ -100,7 +100,7 @@ export const arenaDisplay = ({ log_level }: Pick<ArenaConfig, 'log_level'>, form
         return
       }
       if (event.type === 'start') {
-        if (level <= 1 && event.done > 0) say(`continuing after ${event.done} of ${event.total} games`)
+        if (level <= 1 && event.done > 0) say(`continuing after ${event.done} of ${countOf(event.total, 'game')}`)
         return
       }
       const every = Math.ceil(event.total / LINES)

@@ -9,6 +9,7 @@ import { Command, Option } from 'commander'
 import { type Benchmark, benchmarkHost, type Comparison, summarize } from '../bench/benchmark.js'
 import { formatBenchmark } from '../bench/format.js'
 import { benchmarkPicture } from '../bench/picture.js'
+import { countOf } from '../core/countOf.js'
 import { liveFiles } from '../live/files.js'
 import { print } from '../live/output.js'
 import { train } from '../run/train/train.js'
@@ -76,7 +77,7 @@ const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
       throw asCommandError(error)
     }
   })
-  if (steps.length <= WARM_UP) throw new CommandError(`the recipe ended after ${steps.length} steps`)
+  if (steps.length <= WARM_UP) throw new CommandError(`the recipe ended after ${countOf(steps.length, 'step')}`)
   const measured = steps.slice(WARM_UP)
   const result = summarize(
     { name, unit: 'steps' },

@@ -2,6 +2,7 @@
 import { basename } from 'node:path'
 import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { countOf } from '../core/countOf.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import { splitLogin } from '../core/login.js'
@@ -165,7 +166,7 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
   )
   const server = await listening(app, engine, flags)
   warnIfOpen(flags.host, keys)
-  if (sessions.length > 0) sayLine(`restored ${sessions.length} sessions from ${flags.out}`)
+  if (sessions.length > 0) sayLine(`restored ${countOf(sessions.length, 'session')} from ${flags.out}`)
   const signal = await untilStopped(server, engine, {
     graceMs: 1000 * flags.shutdownSeconds,
     ready: `capturing ${names.join(', ')} at ${server.url}`,

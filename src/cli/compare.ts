@@ -35,7 +35,7 @@ const compare = async (folders: readonly string[], { names, json }: CompareFlags
   const get = viewer(folders)
   const { runs } = (await get('/api/runs')) as RunsAnswer // the answer of this path
   if (runs.length < 2 || runs.length > MOST)
-    throw new CommandError(`compare needs 2 to ${MOST} runs; there are ${runs.length} in ${folders.join(', ')}`)
+    throw new CommandError(`compare needs 2 to ${MOST} runs, got ${runs.length} in ${folders.join(', ')}`)
   const query = new URLSearchParams({ runs: runs.map(({ id }) => id).join(','), ...(names && { names }) })
   const answer = (await get(`/api/compare?${query}`)) as CompareAnswer // the answer of this path
   print(json === true ? `${JSON.stringify(answer)}\n` : `${linesOf(answer).join('\n')}\n`)

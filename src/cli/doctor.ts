@@ -6,6 +6,7 @@ import { arch, availableParallelism, freemem, platform, totalmem } from 'node:os
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { isRight } from 'fp-ts/lib/Either.js'
+import { countOf } from '../core/countOf.js'
 import { BACKEND_CANDIDATES, type BackendCandidate, type BackendName } from '../engine/select.js'
 import { formatEstimate, type MemoryEstimate, memoryEstimate } from '../learners/memoryEstimate.js'
 import type { Recompute } from '../learners/steps/stepGradients.js'
@@ -192,11 +193,11 @@ const gigabytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} Gi
 const linesOf = (diagnosis: Diagnosis): readonly string[] => {
   const { backend, packageName, version, state, isChosen, problem, remedy, threads, test } = diagnosis
   const name = version === null ? packageName : `${packageName} ${version}`
-  const counted = threads === null ? [] : [threads === 1 ? '1 thread' : `${threads} threads`]
+  const number = threads === null ? [] : [countOf(threads, 'thread')]
   const tested =
     test === null ? [] : [`${test.gflops.toFixed(1)} GFLOP/s`, `product ${test.product}`, `gradient ${test.gradient}`]
   return [
-    `${isChosen ? '*' : ' '} ${backend.padEnd(12)} ${name.padEnd(38)} ${[state, ...counted, ...tested].join(', ')}`,
+    `${isChosen ? '*' : ' '} ${backend.padEnd(12)} ${name.padEnd(38)} ${[state, ...number, ...tested].join(', ')}`,
     ...(problem === null ? [] : [`    ${problem}`]),
     ...(remedy === null ? [] : [`    to install: ${remedy}`]),
   ]
@@ -213,7 +214,7 @@ const trainingLines = (training: readonly TrainingMemory[]): readonly string[] =
 
 const textOf = ({ node, platform, cores, memory, backends, training }: DoctorReport): string =>
   [
-    `Node ${node} on ${platform}, ${cores} cores, ${gigabytes(memory.totalBytes)} of memory, ${gigabytes(memory.freeBytes)} free`,
+    `Node ${node} on ${platform}, ${countOf(cores, 'core')}, ${gigabytes(memory.totalBytes)} of memory, ${gigabytes(memory.freeBytes)} free`,
     '',
     ...backends.flatMap(linesOf),
     '',

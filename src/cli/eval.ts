@@ -3,6 +3,7 @@
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
 import { untilAborted } from '../core/cancellation.js'
+import { countOf } from '../core/countOf.js'
 import { changedInputs } from '../data/inputs.js'
 import { print } from '../live/output.js'
 import type { EvaluationResult, Evaluator } from '../run/metrics/evaluation.js'
@@ -51,7 +52,7 @@ const measured = async (evaluator: Evaluator, { json }: Flags, signal: AbortSign
   print(
     json === true
       ? `${JSON.stringify({ type: 'scores', name, tasks, scores, seconds })}\n`
-      : `${name}, ${tasks} tasks: ${[`${score} ${scoreText(measure, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,
+      : `${name}, ${countOf(tasks, 'task')}: ${[`${score} ${scoreText(measure, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,
   )
 }
 

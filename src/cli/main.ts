@@ -8,7 +8,9 @@ import { COMMANDS, RECIPE_COMMANDS } from './commands.js'
 import { CommandError } from './failure.js'
 import { suggestChoices } from './suggestChoices.js'
 
-if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
+/** A recipe that is given as a command, such as `tandem sft`. */
+const shortName = RECIPE_COMMANDS.find((recipe) => recipe === process.argv[2])
+if (shortName !== undefined) process.argv.splice(2, 0, 'train')
 
 /** `tandem help NAME` is `tandem NAME --help`. */
 if (process.argv[2] === 'help' && process.argv.length > 3) process.argv.splice(2, 2, process.argv[3]!, '--help')
@@ -28,6 +30,7 @@ const commandOf = async (entry: CommandEntry): Promise<Command> => {
   const command = (await entry.load(args)).name(entry.name).helpGroup(entry.group)
   command.addHelpText('after', `\nExamples:\n${entry.examples.map((line) => `  ${line}`).join('\n')}`)
   suggestChoices(command)
+  if (shortName !== undefined) command.configureHelp({ commandUsage: () => `tandem ${shortName} [options]` })
   return command.description() === '' ? command.description(entry.summary) : command
 }
 

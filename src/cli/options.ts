@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
+import { countOf } from '../core/countOf.js'
 import type { HubProgress } from '../core/hub.js'
 import { redact } from '../core/secrets.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
@@ -130,7 +131,7 @@ export const startEngine = async ({ backend, threads }: EngineOptions): Promise<
   letHeapGrow()
   const { cores } = host()
   if (threads !== undefined && threads > cores)
-    printError(`${threads} threads on ${cores} ${cores === 1 ? 'core' : 'cores'}: more threads than cores are slower\n`)
+    printError(`${countOf(threads, 'thread')} on ${countOf(cores, 'core')}: more threads than cores are slower\n`)
   try {
     return await selectBackend({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
   } catch (error) {

@@ -1,5 +1,7 @@
 /** Progress displays of a run: a bar on a terminal, lines otherwise, JSON with `--json`. */
+
 import cliProgress from 'cli-progress'
+import { countOf } from '../core/countOf.js'
 import { visibleText } from '../core/visibleText.js'
 import { liveClock } from '../live/clock.js'
 import {
@@ -117,7 +119,7 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
           above(alarmText(event), 'yellow')
           return
         case 'evaluation':
-          above(`after ${String(event.step).padStart(3)} steps: ${evaluationText(event)}`)
+          above(`after ${countOf(event.step, 'step')}: ${evaluationText(event)}`)
           return
         case 'warning':
           above(describeEvent(event), 'yellow')

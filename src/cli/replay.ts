@@ -1,6 +1,7 @@
 /** `tandem replay RUN BATCH`: repeats one step of a run and prints the differences. */
 
 import { Command } from 'commander'
+import { countOf } from '../core/countOf.js'
 import { print } from '../live/output.js'
 import { runFolder } from '../run/store/store.js'
 import { type ReplayEvent, replay } from '../run/train/replay.js'
@@ -42,7 +43,7 @@ const textOf = (event: ReplayEvent): string => {
   switch (event.type) {
     case 'from': {
       const batch = event.folder === null ? 'its batch sampled again' : `the batch in ${event.folder}`
-      return `replaying step ${event.step} from the checkpoint after ${event.checkpointStep} steps, with ${batch}\n`
+      return `replaying step ${event.step} from the checkpoint after ${countOf(event.checkpointStep, 'step')}, with ${batch}\n`
     }
     case 'caught-up':
       return event.differences.length === 0

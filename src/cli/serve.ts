@@ -1,5 +1,4 @@
 /** `tandem serve`: serves a model over HTTP with vLLM's protocol. */
-import { basename } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
@@ -29,6 +28,7 @@ import {
   loadModel,
   type ModelToServe,
   sayLine,
+  servedNames,
   serverOptions,
   type ToolFlags,
   untilStopped,
@@ -104,7 +104,7 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
       ...(!flags.enablePrefixCaching && { prefixCache: 'off' }),
     }),
   )
-  const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
+  const names = flags.servedModelName ?? servedNames(given)
   const app = serveApp({
     engine,
     model: { names, root: model.folder },
@@ -143,7 +143,7 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(8000))
     .option('--allowed-hosts <names...>', ALLOWED_HOSTS_HELP)
-    .option('--served-model-name <names...>', 'names of the model for clients (default: the given name)')
+    .option('--served-model-name <names...>', 'names of the model for clients (default: its folder or name)')
     .option('--api-key <keys...>', 'require one of these keys (default: variable TANDEM_API_KEY)')
     .option('--allowed-origins <origins...>', "origins of web pages that may send requests, or '*' (default: none)")
     .option('--dev', 'enable endpoints that pause the engine and change its weights; they require no key')

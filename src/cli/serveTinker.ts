@@ -1,12 +1,11 @@
 /** `tandem serve --tinker`: a server of the Tinker protocol. */
-import { basename, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { keyFromSeed } from '../core/key.js'
-import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { tinkerApp } from '../tinker/server/app.js'
 import { orFail } from './failure.js'
 import { type EngineOptions, startEngine } from './options.js'
-import { listening, locatedModel, type ServerFlags, sayLine, untilStopped, warnIfOpen } from './serving.js'
+import { listening, locatedModel, type ServerFlags, sayLine, servedNames, untilStopped, warnIfOpen } from './serving.js'
 
 interface TinkerFlags extends EngineOptions, ServerFlags {
   readonly tinkerCheckpoints: string
@@ -18,7 +17,7 @@ export const serveTinker = async (given: string, flags: TinkerFlags): Promise<vo
   const { keys, host } = flags
   await startEngine(flags)
   const model = await orFail(loadPretrained((await locatedModel(given)).name))
-  const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
+  const names = flags.servedModelName ?? servedNames(given)
   const app = tinkerApp({
     models: Object.fromEntries(names.map((name) => [name, model])),
     checkpoints: resolve(flags.tinkerCheckpoints),

@@ -1,9 +1,11 @@
 /** Shared parts of the serving commands: loading a model, keys, listening, graceful shutdown. */
 
-import { resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { basename, resolve } from 'node:path'
 import { Option } from 'commander'
 import type { SocketOptions } from '../core/frames.js'
 import type { LLMEngine } from '../data/generation.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveFiles } from '../live/files.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
 import { print, printError } from '../live/output.js'
@@ -167,3 +169,7 @@ export const untilStopped = (
     process.on('SIGTERM', onSignal)
     print(`${ready}\n`)
   })
+
+/** Returns the default names of a served model: its folder's own name and the given one. */
+export const servedNames = (given: string): readonly string[] =>
+  existsSync(given) ? [...new Set([basename(resolve(given)), ...(given === EMBEDDED_MODEL ? [] : [given])])] : [given]

@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Command, type Option } from 'commander'
+import { countOf } from '../core/countOf.js'
 import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { formatEstimate, type MemoryEstimate } from '../learners/memoryEstimate.js'
@@ -120,20 +121,22 @@ const optionsOf = (settings: Settings) =>
 /** Formats the result of a run for the terminal. */
 const conclusion = (folder: string, summary: RunSummary): string => {
   const { steps, best, secondsTotal, tokensPerSecond, evaluated, status } = summary
-  const { generation, training } = tokensPerSecond
+  const speeds = Object.entries({ sampled: tokensPerSecond.generation, trained: tokensPerSecond.training })
+    .flatMap(([what, rate]) => (rate === 0 ? [] : [`${rate.toFixed(0)} tokens/s ${what}`]))
+    .join(', ')
   const measured = summary.evaluations.at(-1)?.step ?? 0
-  const late = measured === steps ? '' : ` (measured after ${measured} steps)`
+  const late = measured === steps ? '' : ` (measured after ${countOf(measured, 'step')})`
   return [
     '',
-    `${steps} steps in ${secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
+    `${countOf(steps, 'step')} in ${secondsTotal.toFixed(0)} s${speeds === '' ? '' : ` (${speeds})`}`,
     ...evaluated.map(({ name, score, measure, tasks, before, after }) => {
       const [first, last] = [before, after].map((scores) => scoreText(measure, scores[score] ?? Number.NaN))
-      return `${name}, ${tasks} tasks: ${score} ${first} -> ${last}${late}`
+      return `${name}, ${countOf(tasks, 'task')}: ${score} ${first} -> ${last}${late}`
     }),
     ...(best === null || best.step === steps
       ? []
       : [
-          `best: ${best.name} ${scoreText(evaluated[0]?.measure ?? 'return', best.value)} after ${best.step} steps, in checkpoints/${stepName(best.step)}`,
+          `best: ${best.name} ${scoreText(evaluated[0]?.measure ?? 'return', best.value)} after ${countOf(best.step, 'step')}, in checkpoints/${stepName(best.step)}`,
         ]),
     `report: ${folder}/report.html`,
     ...(status === 'interrupted' ? [`resume with: tandem train --resume ${folder}`] : []),

@@ -2,7 +2,9 @@
  * Schemas of lists and objects in requests. Their size is checked before their elements, and the
  * first wrong element ends the check, so a request costs no more than its limits allow.
  */
+
 import { z } from 'zod'
+import { countOf } from '../core/countOf.js'
 
 type Context = z.core.$RefinementCtx<unknown>
 
@@ -33,17 +35,14 @@ const refuseSize = (context: Context, message: string): never => {
   return z.NEVER
 }
 
-const counted = (count: number, thing: string): string =>
-  `${count.toLocaleString('en-US')} ${thing}${count === 1 ? '' : 's'}`
-
 const readList = <T>(
   value: unknown,
   context: Context,
   { most, atLeast = 0, read }: ListLimits & { readonly most: number; readonly read: (items: readonly unknown[]) => T },
 ): T => {
   if (!Array.isArray(value)) return refuseType(context, 'array', value)
-  if (value.length > most) return refuseSize(context, `expected at most ${counted(most, 'item')}`)
-  if (value.length < atLeast) return refuseSize(context, `expected at least ${counted(atLeast, 'item')}`)
+  if (value.length > most) return refuseSize(context, `expected at most ${countOf(most, 'item')}`)
+  if (value.length < atLeast) return refuseSize(context, `expected at least ${countOf(atLeast, 'item')}`)
   return read(value)
 }
 
@@ -111,7 +110,7 @@ export const table = <S extends z.ZodType>(field: S, most: number) =>
   z.unknown().transform((value, context): Readonly<Record<string, z.output<S>>> => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return refuseType(context, 'record', value)
     const entries = Object.entries(value)
-    if (entries.length > most) return refuseSize(context, `expected at most ${counted(most, 'field')}`)
+    if (entries.length > most) return refuseSize(context, `expected at most ${countOf(most, 'field')}`)
     const fields: [string, z.output<S>][] = []
     for (const [name, each] of entries) {
       if (name === '__proto__') continue // as in zod

@@ -1,5 +1,7 @@
 /** The comparison of two checkpoints on held-out tasks. */
+
 import { meanInterval } from '../arena/statistics/intervals.js'
+import { countOf } from '../core/countOf.js'
 import type { EvaluationResult, Evaluator } from '../run/metrics/evaluation.js'
 import { evaluationKey } from '../run/train/train.js'
 import type { ModelWork } from './modelDesk.js'
@@ -111,7 +113,10 @@ export const evaluateLines = ({ checkpoints, tasks }: EvaluateRequest) =>
         for await (const part of evaluator.run(evaluationKey(name))) {
           own.push(...part.results)
           if (signal.aborted) return
-          yield { type: 'progress', message: `${name}, step ${checkpoint}: ${part.done} of ${part.tasks} tasks` }
+          yield {
+            type: 'progress',
+            message: `${name}, step ${checkpoint}: ${part.done} of ${countOf(part.tasks, 'task')}`,
+          }
         }
         yield { type: 'scores', checkpoint, name, scores: evaluator.scoresOf(own) }
       }

@@ -45,6 +45,19 @@ const backendOf = (config: BackendConfig): LLMBackend => {
   return config.backend === 'client' ? ClientBackend(model, config) : AsyncVerlBackend(model, config)
 }
 
+it.each(['async_vllm', 'async_verl'])('%s with a text side refuses the name of another template', async (name) => {
+  const config = (await configs('the cat sat'))[name]!
+  const other = { modelNameOrPath: 'cat', template: 'nope' }
+  const backend =
+    config.backend === 'async_vllm'
+      ? AsyncVLLMBackend(other, config)
+      : AsyncVerlBackend(other, config as ReturnType<typeof AsyncVerlConfig>) // by its name
+  expect(await backend.prepare()).toMatchObject({
+    left: { reason: expect.stringContaining("no template named 'nope'") },
+  })
+  await backend.close()
+})
+
 describe.each(['async_vllm', 'client', 'async_verl'])('the backend %s', async (name) => {
   const config = (await configs('the cat sat'))[name]!
   const backend = backendOf(config)

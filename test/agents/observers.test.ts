@@ -73,8 +73,8 @@ describe('progressObserver', () => {
       agent(call('1'), 'a', 'b').run({ messages: ask, numChains: 2, maxConcurrentChains: 1, observers: [observer] }),
     )
     expect(lines).toEqual([
-      '1 of 2 chains, 0 running, 0 failed, 2 turns, 1 tool calls, mean reward 0.500',
-      '2 of 2 chains, 0 running, 0 failed, 3 turns, 1 tool calls, mean reward 0.500',
+      '1 of 2 chains, 0 running, 0 failed, 2 turns, 1 tool call, mean reward 0.500',
+      '2 of 2 chains, 0 running, 0 failed, 3 turns, 1 tool call, mean reward 0.500',
     ])
   })
 })

@@ -194,6 +194,20 @@ describe('players of a configuration', () => {
     expect(await names({ agents: { player_0: { name: 'Ann', type: 'minimax' } } })).toEqual(['Ann', 'random'])
   })
 
+  it('are named after the end of the folder of their model', async () => {
+    const models = [
+      'hf_/home/me/runs/first/checkpoints/step-000010',
+      'hf_./runs/a',
+      'litellm_groq/llama-3.1-8b-instant',
+    ]
+    const named = await Promise.all(models.map((model) => names({ agents: { player_0: { type: 'llm', model } } })))
+    expect(named.map(([first]) => first)).toEqual([
+      'first/checkpoints/step-000010',
+      'hf_./runs/a',
+      'litellm_groq/llama-3.1-8b-instant',
+    ])
+  })
+
   it('get the default model and the prefix of the backend, and share limits and one policy by name', async () => {
     const asked: [string, RegistryOptions][] = []
     const shared = world(asked)
@@ -253,7 +267,7 @@ describe('players of a configuration', () => {
     const few = await leftOf(
       setUpArena(config({ mode: 'multi_agent', agents: { player_0: { type: 'random' } } }), world()),
     )
-    expect(few.reason).toContain('has 2 seats, and there are 1 players')
+    expect(few.reason).toContain('has 2 seats, and there is 1 player')
     const wrong = await leftOf(setUpArena(config({ env_name: 'tic_tac_to' }), world()))
     expect(wrong.reason).toContain("did you mean 'tic_tac_toe'?")
   })

@@ -53,7 +53,7 @@ describe('tandem capture', () => {
     first.child.kill('SIGKILL')
     await first.ended
     const second = await capture(['--out', out])
-    expect(second.said()).toContain('restored 1 sessions')
+    expect(second.said()).toContain('restored 1 session')
     await chat(second.url, 'a')
     const told = (await (await fetch(`${second.url}/sessions/a`)).json()) as { readonly calls: number } // as it is told
     expect(told.calls).toBe(3)

@@ -70,7 +70,7 @@ describe('the bar of a run', () => {
     stream.on('data', (piece: Buffer) => {
       text += piece.toString()
     })
-    const display = barDisplay(stream as unknown as NodeJS.WriteStream) // what the bar uses of it
+    const display = barDisplay(stream as unknown as NodeJS.WriteStream) // the bar uses these fields
     display.show(START)
     display.show(evaluating(8))
     await settle()

@@ -10,6 +10,11 @@ it.each(['sft', 'dpo', 'ppo', 'distill', 'reward'])('tandem %s has the settings 
   expect(JSON.parse(stdout)).toMatchObject({ steps: 3, learner: { learningRate: 3e-5 } })
 })
 
+it('names itself in its help', async () => {
+  const { stdout } = await tandemOk(['sft', '--help'], { cwd: path('') })
+  expect(stdout).toMatch(/^Usage: tandem sft \[options\]\n/)
+})
+
 it('refuses a setting that the recipe does not have, with the nearest one', async () => {
   const { code, stderr } = await tandem(['dpo', '--set', 'btea=1'], { cwd: path('') })
   expect(code).toBe(1)

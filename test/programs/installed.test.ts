@@ -57,7 +57,7 @@ const runReadme = async (project: Project, programs: readonly string[]): Promise
     } else {
       const { code } = transformSync(program, { loader: 'ts', target: 'node20' })
       const output = await project.run(`process.argv.push('1', 'run${i}')\n${code}`)
-      expect(output).toMatch(/^(step 1: \d+ of 128 right|finished after 1 steps)$/m)
+      expect(output).toMatch(/^(step 1: \d+ of 128 right|finished after 1 step)$/m)
     }
   }
 }

@@ -20,7 +20,7 @@ describe('README', () => {
 
   it('shows a run that learns: two steps of it run, and go on where they stopped', () => {
     const run = (steps: number): string => node('examples/run.ts', String(steps), path('run'))
-    expect(run(1)).toMatch(/^steps 1 to 1\n[\s\S]*^step 1 {2}reward \d[\s\S]*^finished after 1 steps\n$/m)
+    expect(run(1)).toMatch(/^steps 1 to 1\n[\s\S]*^step 1 {2}reward \d[\s\S]*^finished after 1 step\n$/m)
     expect(run(2)).toMatch(/^steps 2 to 2\n[\s\S]*^step 2 {2}reward \d[\s\S]*^finished after 2 steps\n$/m)
   })
 

@@ -77,7 +77,7 @@ it('refuses conversations in which the assistant writes nothing', async () => {
 it.each([
   [{ conversations: 0 }, /conversations and batch, got 0 and 64/],
   [{ conversations: 8, batch: 1.5 }, /got 8 and 1.5/],
-  [{ conversations: 64, warmUpSteps: 1 }, /has 1 steps, so warmUpSteps cannot be 1/],
+  [{ conversations: 64, warmUpSteps: 1 }, /has 1 step, so warmUpSteps cannot be 1/],
 ])('throws for a stage with %j', (wrong, message_) => {
   expect(() => makeModel(options({ stages: [{ name: 's', conversation, learningRate: 1e-3, ...wrong }] }))).toThrow(
     message_,

@@ -1,7 +1,7 @@
 /** Template and tokenizer of a backend's model. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../core/failure.js'
+import { type Failure, modelFailure } from '../../core/failure.js'
 import { loadText, type ModelText } from '../../modules/pretrained/pretrained.js'
 import type { ChatTemplate } from '../../text/template/chatTemplate.js'
 
@@ -21,17 +21,26 @@ const familyOf = (template: string): string => /^[a-z]+/i.exec(template)?.[0].to
 /**
  * Loads template and tokenizer, unless they are given.
  *
- * Errors   as `loadText`: an unknown model, or one without a template of this name.
+ * Errors   as `loadText`: an unknown model, or one without a template of this name. A given text
+ *          side has its own template only.
  */
 export const modelText = (
   { modelNameOrPath, template }: BackendModel,
   given: ModelText | undefined,
 ): TE.TaskEither<Failure, ModelText> => {
   const withTemplate = (text: ModelText): ModelText => (typeof template === 'object' ? { ...text, template } : text)
-  if (given !== undefined) return TE.right(withTemplate(given))
   const isOwn =
     typeof template !== 'string' ||
     (familyOf(template) !== '' && modelNameOrPath.toLowerCase().includes(familyOf(template)))
+  if (given !== undefined)
+    return isOwn
+      ? TE.right(withTemplate(given))
+      : TE.left(
+          modelFailure(
+            modelNameOrPath,
+            `the backend has a text side, which has no template named '${template}': leave template out, or pass the template itself`,
+          ),
+        )
   return pipe(
     loadText(modelNameOrPath, undefined, isOwn ? {} : { templateName: template as string }), // else it is not a string
     TE.bimap(

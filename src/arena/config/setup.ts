@@ -193,8 +193,20 @@ const playerOf = async (name: string, agent: TypedAgent, making: Making): Promis
   }
 }
 
+/** Most characters of a folder in the name of a player, if its last part is not longer. */
+const LONGEST_FOLDER = 32
+
+/** Returns the end of the path of a folder, for tables. Names of models stay. */
+const shortFolder = (name: string): string => {
+  const parts = name.split('/')
+  if (parts.length <= 3 && !/^(?:hf_)?[.~]*\//.test(name)) return name
+  let at = parts.length - 1
+  while (at > 0 && parts.slice(at - 1).join('/').length <= LONGEST_FOLDER) at--
+  return parts.slice(at).join('/')
+}
+
 const nameOf = (agent: TypedAgent, { llm_backend }: ArenaConfig): string =>
-  agent.name ?? (agent.type === 'llm' ? modelOf(agent, llm_backend) : agent.type)
+  agent.name ?? (agent.type === 'llm' ? shortFolder(modelOf(agent, llm_backend)) : agent.type)
 
 /** An agent and its key in the configuration. */
 type KeyedAgent = readonly [key: string, agent: TypedAgent]

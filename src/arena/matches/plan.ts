@@ -1,4 +1,5 @@
 /** The games of a tournament: pairings, seats and chance. */
+import { countOf } from '../../core/countOf.js'
 import { child, type Key } from '../../core/key.js'
 import { aList, aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
@@ -49,7 +50,7 @@ const matchupsOf = (game: Game, { players, pairing }: TournamentOptions): readon
   if (pairing === 'match') {
     if (players.length !== game.players)
       throw new RangeError(
-        `planTournament: ${game.name} has ${game.players} seats, and there are ${players.length} players`,
+        `planTournament: ${game.name} has ${countOf(game.players, 'seat')}, and there ${players.length === 1 ? 'is' : 'are'} ${countOf(players.length, 'player')}`,
       )
     return [players]
   }

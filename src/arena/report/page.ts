@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
+import { countOf } from '../../core/countOf.js'
 import type { FileFailure } from '../../core/failure.js'
 import { htmlText, scriptJson } from '../../core/html.js'
 import type { Game } from '../../envs/games/game.js'
@@ -125,7 +126,7 @@ const heatMap = ({ player, seat, games, rows, columns, cells }: OpeningMap): str
         `<span style="${area(row, column)};--share:${(count / most).toFixed(3)}">${count}<small>${htmlText(text)}</small></span>`,
     ),
   ].join('')
-  return `<div><h3>${htmlText(player)}, seat ${seat}, ${games} games</h3><div class="heat" style="grid-template:repeat(${rows},auto)/repeat(${columns},auto)">${spans}</div></div>`
+  return `<div><h3>${htmlText(player)}, seat ${seat}, ${countOf(games, 'game')}</h3><div class="heat" style="grid-template:repeat(${rows},auto)/repeat(${columns},auto)">${spans}</div></div>`
 }
 
 const illegalPart = (records: readonly GameRecord[]): string => {
@@ -175,7 +176,7 @@ const gamePart = (result: GameResult, { games, records, exploitability }: ArenaR
     conclusion(pair),
   ])
   return `<section>
-<h2>${htmlText(result.game)}: ${result.games} games${result.truncated > 0 ? `, ${result.truncated} truncated` : ''}</h2>
+<h2>${htmlText(result.game)}: ${countOf(result.games, 'game')}${result.truncated > 0 ? `, ${result.truncated} truncated` : ''}</h2>
 ${table(['Player', 'Games', 'Won / drawn / lost', 'Share of wins, 95 % interval', ...seatNames, 'Mean return', 'Against random play'], result.players.map(playerRow))}
 <h3>Pairs</h3>
 ${table(['Pair', 'Games / rounds', 'Difference of scores, 95 % interval', 'Conclusion'], pairs)}
@@ -227,9 +228,9 @@ const verdict = ({ results, records }: ArenaReport): string => {
   const [only] = pairs
   if (only === undefined) return 'No game was finished.'
   if (pairs.length === 1)
-    return `In ${only.games} games of ${only.game}, ${conclusion(only)}: the mean score of ${only.a} minus that of ${only.b} is ${shown(only.difference)}.`
+    return `In ${countOf(only.games, 'game')} of ${only.game}, ${conclusion(only)}: the mean score of ${only.a} minus that of ${only.b} is ${shown(only.difference)}.`
   const [best] = results.ratings
-  return `${records.length} games of ${results.games.length} kinds between ${results.ratings.length} players. The highest rating is ${best?.name}'s: ${shown(best ?? { estimate: Number.NaN, low: Number.NaN, high: Number.NaN }, (value) => fixed(value, 0))}.`
+  return `${countOf(records.length, 'game')} of ${countOf(results.games.length, 'kind')} between ${countOf(results.ratings.length, 'player')}. The highest rating is ${best?.name}'s: ${shown(best ?? { estimate: Number.NaN, low: Number.NaN, high: Number.NaN }, (value) => fixed(value, 0))}.`
 }
 
 interface Assets {

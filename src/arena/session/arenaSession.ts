@@ -115,8 +115,6 @@ const measured = async (
 /** The result of a finished session. */
 export interface FinishedArena extends ArenaReport {
   readonly report: string
-  /** The reason for missing Parquet files, else `null`. */
-  readonly noTables: string | null
 }
 
 /**
@@ -160,7 +158,6 @@ export const finishArena =
         (): FinishedArena => ({
           ...report,
           report: `${folder}/report.html`,
-          noTables: E.isLeft(tables) ? tables.left.reason : null,
         }),
       ),
     )()

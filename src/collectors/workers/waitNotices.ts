@@ -1,5 +1,7 @@
 /** Notices of a trainer that waits for workers. */
+
 import * as E from 'fp-ts/lib/Either.js'
+import { countOf } from '../../core/countOf.js'
 import type { LeaseQueue } from '../queues/queueEvents.js'
 import type { RolloutQueue } from '../queues/rolloutQueue.js'
 import type { OverdueWorker } from '../queues/takeGroups.js'
@@ -8,12 +10,10 @@ import type { OverdueWorker } from '../queues/takeGroups.js'
 const NO_WORKER_MS = 10_000
 const REPEATED_MS = 60_000
 
-const rolloutsText = (count: number): string => `${count} ${count === 1 ? 'rollout' : 'rollouts'}`
-
 const secondsText = (ms: number): string => `${Math.round(ms / 1000)} s`
 
 const overdueText = ({ worker, rollouts, sinceMs }: OverdueWorker, leaseMs: number): string =>
-  `worker '${worker}' has ${rolloutsText(rollouts)} and has sent no heartbeat for ${secondsText(sinceMs)}; ` +
+  `worker '${worker}' has ${countOf(rollouts, 'rollout')} and has sent no heartbeat for ${secondsText(sinceMs)}; ` +
   `after ${secondsText(leaseMs)} other workers play them`
 
 /**
@@ -48,6 +48,6 @@ export const waitNotices = (
     const open = expired + places.filter(({ _tag }) => _tag === 'Open').length
     if (expired < leased || open === 0 || quietMs < nextMs) return
     nextMs = quietMs + REPEATED_MS
-    onNotice(`no worker has taken one of ${rolloutsText(open)} for ${secondsText(quietMs)}: start a worker`)
+    onNotice(`no worker has taken one of ${countOf(open, 'rollout')} for ${secondsText(quietMs)}: start a worker`)
   }
 }

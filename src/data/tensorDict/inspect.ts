@@ -1,5 +1,7 @@
 /** TensorDicts as plain values and as text. These functions read tensors, which computes them. */
+
 import * as tf from '@tensorflow/tfjs-core'
+import { countOf } from '../../core/countOf.js'
 import { scope } from '../../engine/scope.js'
 import { type Leaf, raggedLength, raggedRow, raggedRows, rowLengths } from './leaf.js'
 import { isTensorDict, type TensorDict } from './tensorDict.js'
@@ -83,7 +85,7 @@ const describeLeaf = (leaf: Leaf, values: number): string => {
       const shortest = lengths.reduce((n, m) => Math.min(n, m), lengths[0] ?? 0)
       const longest = lengths.reduce((n, m) => Math.max(n, m), 0)
       const size = raggedLength(leaf)
-      const head = `ragged ${leaf.type}, ${size} rows${size === 0 ? '' : ` of ${shortest} to ${longest}`}`
+      const head = `ragged ${leaf.type}, ${countOf(size, 'row')}${size === 0 ? '' : ` of ${shortest} to ${longest}`}`
       if (size === 0) return head
       const row = Array.from(raggedRow(leaf, 0).slice(0, values), (x) => showNumber(x, leaf.type))
       const more = lengths[0]! > values ? ', …' : ''

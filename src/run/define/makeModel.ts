@@ -1,10 +1,12 @@
 /**
  * Makes small models for new tasks: tokenizer and decoder from scratch, then supervised training.
  */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'
+import { countOf } from '../../core/countOf.js'
 import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
 import { keyFromSeed } from '../../core/key.js'
 import { aList, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
@@ -125,7 +127,9 @@ const requireStages = (stages: readonly ModelStage[]): void => {
     }
     const steps = Math.ceil(conversations / batch)
     if (!(warmUpSteps >= 0 && warmUpSteps < steps)) {
-      throw new RangeError(`trainModel: stage '${name}' has ${steps} steps, so warmUpSteps cannot be ${warmUpSteps}`)
+      throw new RangeError(
+        `trainModel: stage '${name}' has ${countOf(steps, 'step')}, so warmUpSteps cannot be ${warmUpSteps}`,
+      )
     }
   }
 }

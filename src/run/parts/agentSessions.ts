@@ -1,4 +1,5 @@
 /** Plays groups of attempts of the user's agent, scores them, and makes batches of them. */
+
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -6,6 +7,7 @@ import { type CapturedEntries, capturedBatch } from '../../collectors/captured.j
 import type { Collected, CollectorFailure } from '../../collectors/llmCollector.js'
 import type { CollectorPosition } from '../../collectors/rollouts/lockstep.js'
 import type { CollectedBatch } from '../../collectors/rollouts/turnRows.js'
+import { countOf } from '../../core/countOf.js'
 import { describe } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import { ownValue } from '../../core/ownValue.js'
@@ -190,7 +192,7 @@ const playedGroups = async <T extends Task>(
 const lossOf = (played: readonly E.Either<FailedAttempt, ScoredAttempt>[]): string => {
   const failures = played.flatMap((each) => (E.isLeft(each) ? [each.left] : []))
   const [first] = failures
-  const count = `${failures.length} of ${played.length} attempts failed, and no group is complete`
+  const count = `${failures.length} of ${countOf(played.length, 'attempt')} failed, and no group is complete`
   return first === undefined
     ? 'no attempt has a conversation to train on'
     : `${count}: task ${first.task}: ${first.reason}`

@@ -1,7 +1,9 @@
 /** The report of a run: one self-contained HTML page. */
+
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
+import { countOf } from '../../core/countOf.js'
 import type { FileFailure } from '../../core/failure.js'
 import { htmlText, pagePolicy, scriptJson } from '../../core/html.js'
 import { visibleText } from '../../core/visibleText.js'
@@ -67,7 +69,7 @@ const direction = (before: number, after: number): string => {
 
 const verdictOf = ({ name, score, measure, tasks, before, after }: EvaluationSummary): string => {
   const [from, to] = [before[score] ?? Number.NaN, after[score] ?? Number.NaN]
-  return `${score} on ${tasks} tasks (${name}) ${direction(from, to)} from ${scoreText(measure, from)} to ${scoreText(measure, to)}`
+  return `${score} on ${countOf(tasks, 'task')} (${name}) ${direction(from, to)} from ${scoreText(measure, from)} to ${scoreText(measure, to)}`
 }
 
 /** Describes the change from the first number to the last. */
@@ -80,7 +82,7 @@ const verdict = ({ rewardCurve, lossCurve, evaluated, ...summary }: ReportSummar
   const sampled = rewardCurve.length > 0 ? course('mean reward', rewardCurve) : course('loss', lossCurve)
   const learned = evaluated.length === 0 ? sampled : evaluated.map(verdictOf).join('; ')
   return (
-    `In ${summary.steps} steps (${duration(summary.secondsTotal)}), ${learned}.` +
+    `In ${countOf(summary.steps, 'step')} (${duration(summary.secondsTotal)}), ${learned}.` +
     (summary.status === 'interrupted' ? ' The run did not reach its last step.' : '')
   )
 }
@@ -108,7 +110,7 @@ const cards = (summary: ReportSummary): string => {
     ...(summary.best
       ? [
           card(
-            `Best, after ${summary.best.step} steps`,
+            `Best, after ${countOf(summary.best.step, 'step')}`,
             scoreText(summary.evaluated[0]?.measure ?? 'return', summary.best.value),
           ),
         ]
@@ -247,7 +249,7 @@ const evaluationSamples = (metrics: ReportInput['metrics']): string => {
       ({ query, completion, score }) =>
         `<div class="completion"><p>${safeText(query)}</p><div class="tokens">${safeText(completion)}</div><p class="facts">score ${Number(score.toPrecision(4))}</p></div>`,
     )
-    return `<h3>${safeText(name)}, after ${step} steps</h3>${items.join('')}`
+    return `<h3>${safeText(name)}, after ${countOf(step, 'step')}</h3>${items.join('')}`
   })
   return `<section>\n<h2>Samples of evaluations</h2>\n${parts.join('\n')}\n</section>\n`
 }

@@ -1,4 +1,5 @@
 /** Formats the events of a run as lines of text. */
+import { countOf } from '../../core/countOf.js'
 import { candidateText } from '../metrics/calibration.js'
 import { type EvaluationRecord, type StepRecord, scoreText } from '../metrics/records.js'
 import type { RunEvent } from './events.js'
@@ -16,6 +17,17 @@ export const successText = ({ parts }: StepRecord): string =>
 /** Returns reward and success as text, or an empty text for a step without rewards. */
 const rewardText = (record: StepRecord): string =>
   record.reward === undefined ? '' : `reward ${record.reward.toFixed(3)}  success ${successText(record)}  `
+
+/** The share of truncated completions from which on a step mentions it. */
+const MANY_TRUNCATED = 0.25
+
+/** Describes a step: its reward, loss and speed, and the truncated completions if they are many. */
+const stepText = (record: StepRecord): string => {
+  const { step, update, truncated = 0 } = record
+  const speed = update.tokens === undefined ? [] : [`${tokensPerSecond(record)} tokens/s`]
+  const cut = truncated >= MANY_TRUNCATED ? [`truncated ${scoreText('success', truncated)}`] : []
+  return [`step ${step}`, `${rewardText(record)}loss ${update.loss.toFixed(4)}`, ...speed, ...cut].join('  ')
+}
 
 export const evaluationText = ({ name, scores, score, measure }: EvaluationRecord): string =>
   `${name}: ${score} ${scoreText(measure, scores[score] ?? Number.NaN)}`
@@ -39,25 +51,27 @@ export const describeEvent = (event: RunEvent): string => {
   switch (event.type) {
     case 'start':
       return event.firstStep > event.steps
-        ? `all ${event.steps} steps are done`
+        ? event.steps === 1
+          ? 'the only step is done'
+          : `all ${event.steps} steps are done`
         : `steps ${event.firstStep} to ${event.steps}`
     case 'calibration':
       return `calibrated: ${candidateText(event.chosen)}`
     case 'step':
-      return `step ${event.step}  ${rewardText(event)}loss ${event.update.loss.toFixed(4)}  ${tokensPerSecond(event)} tokens/s`
+      return stepText(event)
     case 'alarm':
       return alarmText(event)
     case 'evaluation':
-      return `after ${event.step} steps  ${evaluationText(event)}`
+      return `after ${countOf(event.step, 'step')}  ${evaluationText(event)}`
     case 'checkpoint':
       return `saved ${event.path}`
     case 'end':
-      return `${event.summary.status} after ${event.summary.steps} steps`
+      return `${event.summary.status} after ${countOf(event.summary.steps, 'step')}`
     case 'warning':
       return `warning: ${event.message}`
     case 'samples':
       return `sample of step ${event.step}: ${sampleText(event)}`
     case 'evaluating':
-      return `${event.name}: ${event.done} of ${event.tasks} tasks`
+      return `${event.name}: ${event.done} of ${countOf(event.tasks, 'task')}`
   }
 }

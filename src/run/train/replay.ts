@@ -1,7 +1,9 @@
 /** Replays one step of a run from the state before it, without changing the run folder. */
+
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Files } from '../../core/capabilities.js'
+import { countOf } from '../../core/countOf.js'
 import { FailureError, type FileFailure, orThrow } from '../../core/failure.js'
 import { stepName } from '../../data/runLayout.js'
 import type { Learner } from '../../learners/learner.js'
@@ -78,7 +80,13 @@ const weightDifferences = (
   const other = Object.keys(was).filter((name) => was[name] !== is[name])
   return other.length === 0
     ? []
-    : [{ what: 'weights', was: `${Object.keys(was).length} files`, is: `${other.length} others, ${other[0]} first` }]
+    : [
+        {
+          what: 'weights',
+          was: countOf(Object.keys(was).length, 'file'),
+          is: `${other.length} others, ${other[0]} first`,
+        },
+      ]
 }
 
 /** Compares the end of a step: an error, or `null` if the step succeeded. */
@@ -148,7 +156,7 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
     const records = orThrow(await readSteps(files, paths)())
     const last = records.at(-1)?.step ?? 0
     if (asked.kept === null && asked.step > last)
-      refuse(folder, `the run has ${last} steps: there is no step ${asked.step} to replay`)
+      refuse(folder, `the run has ${countOf(last, 'step')}: there is no step ${asked.step} to replay`)
     const [newest] = orThrow(await checkpointsIn(files, paths.checkpoints, asked.step - 1)())
     const before =
       newest === undefined ? null : { folder: newest, state: orThrow(await readCheckpoint(files, newest, digest)()) }

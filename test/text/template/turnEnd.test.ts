@@ -10,7 +10,7 @@ const LOOP = "{% for m in messages %}{{ '<|' + m.role + '|>\\n' + m.content + EN
 /** A template that writes `end` after each message and `after` after the conversation. */
 const writing = (end: string, after = ''): string => LOOP.replace('END', end) + after
 
-/** Arrangements of public models: the template, its added tokens, the end of the assistant's turn. */
+/** Public models: the template, its added tokens, the end of the assistant's turn. */
 const ARRANGEMENTS: Readonly<Record<string, readonly [source: string, end: string | undefined]>> = {
   'chatml, as Qwen': [ownTemplates.get('chatml')!, '<|im_end|>'],
   'chatml with tools': [ownTemplates.get('hermes')!, '<|im_end|>'],
