@@ -13,6 +13,7 @@ export {
   initialLora,
   type LoraParams,
   loraScalings,
+  mergedConfig,
   mergeLora,
   withLora,
 } from '../modules/lora/adapter.js'

@@ -22,7 +22,7 @@ beforeAll(async () => {
   model = await writeAnsweringModel(path('model'))
 })
 
-const LORA = { loraRank: 2, loraAlpha: 8, loraTarget: ['q_proj', 'v_proj'] } as const
+const LORA = { loraRank: 2, loraAlpha: 8, loraTarget: ['q_proj', 'v_proj', 'lm_head'] } as const
 
 const follow = async (name: string, flags: Flags, stopAt?: number): Promise<readonly RunEvent[]> => {
   const events: RunEvent[] = []

@@ -36,6 +36,42 @@ describe('the Tinker server', () => {
   }
 
   it(
+    'trains the output layer by default, whose embedding is the same matrix, and its samplers have it',
+    served(async (app) => {
+      const losses: number[] = []
+      for (const train_unembed of [false, true]) {
+        const { sessionId, modelId } = await tinkerTrained(app, { rank: 4, ...(!train_unembed && { train_unembed }) })
+        for (let i = 0; i < 10; i++) await step(app, modelId, 2 * i + 1)
+        losses.push(await step(app, modelId, 21))
+        const forward = { model_id: modelId, forward_backward_input: crossEntropyInput(TEXT), forward_only: true }
+        const trained = logProbsOf(await tinkerResult(app, '/forward_backward', { ...forward, seq_id: 23 }))
+        const saved = { model_id: modelId, seq_id: 24, path: 'one' }
+        const { path } = await tinkerResult(app, '/save_weights_for_sampler', saved)
+        const opened = { session_id: sessionId, sampling_session_seq_id: 0, model_path: path }
+        const { body } = await tinkerPost(app, '/create_sampling_session', opened)
+        const { prompt_logprobs: seen } = await tinkerResult(app, '/asample', {
+          ...{ sampling_session_id: body.sampling_session_id, seq_id: 0, prompt_logprobs: true },
+          ...{ prompt: { chunks: [{ tokens: TEXT }] }, sampling_params: { max_tokens: 1 } },
+        })
+        for (const [i, logProb] of trained.entries()) expect((seen as readonly number[])[i + 1]).toBeCloseTo(logProb, 4)
+        const info = await tinkerPost(app, '/weights_info', { tinker_path: path })
+        expect(info.body).toMatchObject({ lora_rank: 4, train_unembed })
+      }
+      expect(losses[1]!).toBeLessThan(0.8 * losses[0]!)
+    }),
+  )
+
+  it(
+    'refuses an adapter on nothing',
+    served(async (app) => {
+      const { body } = await tinkerPost(app, '/create_session', { tags: [] })
+      const none = { rank: 4, train_attn: false, train_mlp: false, train_unembed: false }
+      const made = { session_id: body.session_id, model_seq_id: 0, base_model: 'toy', lora_config: none }
+      expect(await tinkerPost(app, '/create_model', made)).toMatchObject({ status: 400 })
+    }),
+  )
+
+  it(
     'learns a text with an adapter, and its sampler has the weights of the trainer',
     served(async (app) => {
       const { modelId } = await tinkerTrained(app)

@@ -10,7 +10,7 @@ import type { AdapterWeights } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
 import { liveFiles } from '../../live/files.js'
-import { adapterModules, type LoraParams, mergeLora } from '../../modules/lora/adapter.js'
+import { adapterModules, type LoraParams, mergedConfig, mergeLora } from '../../modules/lora/adapter.js'
 import { loraConfig } from '../../modules/lora/config.js'
 import { adapterWeights } from '../../modules/lora/weights.js'
 import { hostArrays, type ModelText } from '../../modules/pretrained/pretrained.js'
@@ -123,7 +123,7 @@ export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
       const arrays = arraysOf(params)
       if (checkpoints === undefined) return TE.right({ source: { _tag: 'Arrays', arrays }, remove: async () => {} })
       const { folder, text, float = 'F32', projection = 'as trained' } = checkpoints
-      const model = { config, arrays, text }
+      const model = { config: mergedConfig(config, Object.keys(params)), arrays, text }
       const path = `${folder.replace(/\/+$/, '')}/v${version}`
       return pipe(
         files.writeFolder(path, pretrainedFiles(projection === 'own' ? untieEmbeddings(model) : model, { float })),

@@ -13,8 +13,8 @@ import { child, type Key, uniforms } from '../../core/key.js'
 import type { PlainArray } from '../../data/generation.js'
 import { scope } from '../../engine/scope.js'
 import { loraNames, moduleOfLora } from '../transformer/applyLora.js'
-import type { DecoderConfig } from '../transformer/config.js'
-import type { Params } from '../transformer/params.js'
+import { type DecoderConfig, untiedConfig } from '../transformer/config.js'
+import { HEAD, type Params } from '../transformer/params.js'
 import { type AdaptedProjection, adaptedProjections, type LoraConfig, scalingOf } from './config.js'
 import { projections } from './projections.js'
 
@@ -121,7 +121,8 @@ export const withLora = (base: Params, adapter: LoraParams): Params => ({
 
 /**
  * Merges an adapter into plain parameters, which compute the same up to rounding:
- * `W + scaling * B A`, or its transpose for weights stored as `[I, O]`.
+ * `W + scaling * B A`, or its transpose for weights stored as `[I, O]`. With an adapter on the
+ * output projection, `mergedConfig` is the config of the result.
  *
  * Errors   throws if the model has no projection for a module of the adapter, or the base lacks its
  *          weight.
@@ -132,7 +133,8 @@ export const withLora = (base: Params, adapter: LoraParams): Params => ({
 export const mergeLora = (model: DecoderConfig, base: Params, { config, tensors }: LoraParams): Params => {
   const all = projections(model)
   const merged = (module: string): tf.Tensor => {
-    const [projection, weight] = [all.get(module), base[`${module}.weight`]]
+    const tied = module === HEAD && model.tiedEmbeddings ? base[`${model.embedding.name}.weight`] : undefined
+    const [projection, weight] = [all.get(module), base[`${module}.weight`] ?? tied]
     if (projection === undefined) throw new Error(`mergeLora: the model has no projection '${module}'`)
     if (weight === undefined) throw new Error(`mergeLora: the base has no '${module}.weight'`)
     const scaling = scalingOf(config, module, rankIn(tensors, module))
@@ -144,6 +146,13 @@ export const mergeLora = (model: DecoderConfig, base: Params, { config, tensors 
   const modules = adapterModules(Object.keys(tensors))
   return { ...base, ...Object.fromEntries(modules.map((module) => [`${module}.weight`, scope(() => merged(module))])) }
 }
+
+/**
+ * Returns the config of a model into which an adapter with tensors of these names is merged. An
+ * adapter on the output projection gives a model with tied embeddings a projection of its own.
+ */
+export const mergedConfig = (config: DecoderConfig, names: Iterable<string>): DecoderConfig =>
+  config.tiedEmbeddings && adapterModules(names).includes(HEAD) ? untiedConfig(config) : config
 
 /**
  * Returns why tensors are not a valid adapter of a model, or `undefined`. An adapter includes its

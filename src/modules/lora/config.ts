@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
 import type { Projection } from '../transformer/config/description.js'
 import type { DecoderConfig } from '../transformer/config.js'
+import { HEAD } from '../transformer/params.js'
 import { projections } from './projections.js'
 
 /**
@@ -84,7 +85,9 @@ const LAYER = /^.+?\.(\d+)\./
  * of its layer.
  */
 const isTarget = ({ targetModules, layers }: LoraConfig, module: string): boolean => {
-  if (targetModules !== 'all-linear') {
+  if (targetModules === 'all-linear') {
+    if (module === HEAD) return false
+  } else {
     if (targetModules.includes(module)) return true
     if (!targetModules.some((ending) => endsWithPath(module, ending))) return false
   }

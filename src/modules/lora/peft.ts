@@ -13,6 +13,7 @@ import { readJson } from '../../data/folderFiles.js'
 import { liveFiles } from '../../live/files.js'
 import type { Projection } from '../transformer/config/description.js'
 import type { DecoderConfig } from '../transformer/config.js'
+import { HEAD } from '../transformer/params.js'
 import { type Adapter, adapterModules, adapterShapes } from './adapter.js'
 import { type AdapterConfig, formatAdapterConfig, parseAdapterConfig } from './adapterConfig.js'
 import { adaptedProjections } from './config.js'
@@ -28,10 +29,15 @@ const failure =
   ({ reason }: { readonly reason: string }): ModelFailure =>
     modelFailure(folder, reason, file)
 
-/** Returns arrays by the names that this project uses. */
+/** The base's own output projection, which PEFT saves beside an adapter on it. */
+const COPY = `${HEAD}.base_layer.weight`
+
+/** Returns the arrays of an adapter by the names that this project uses. */
 const withoutPrefix = (arrays: ReadonlyMap<string, StoredArray>): ReadonlyMap<string, StoredArray> =>
   new Map(
-    [...arrays].map(([name, array]) => [name.startsWith(PEFT_PREFIX) ? name.slice(PEFT_PREFIX.length) : name, array]),
+    [...arrays]
+      .map(([name, array]) => [name.startsWith(PEFT_PREFIX) ? name.slice(PEFT_PREFIX.length) : name, array] as const)
+      .filter(([name]) => name !== COPY),
   )
 
 /**

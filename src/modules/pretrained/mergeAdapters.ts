@@ -9,7 +9,8 @@ import { scope } from '../../engine/scope.js'
 import { type Adapter, adapterModules, mergeLora } from '../lora/adapter.js'
 import { loadAdapter } from '../lora/peft.js'
 import type { DecoderConfig } from '../transformer/config.js'
-import type { Params } from '../transformer/params.js'
+import { HEAD, type Params } from '../transformer/params.js'
+import { untieEmbeddings } from './untie.js'
 
 interface Weights {
   readonly config: DecoderConfig
@@ -20,9 +21,11 @@ const tensorsOf = (arrays: Iterable<readonly [string, HostArray]>): Params =>
   Object.fromEntries(Array.from(arrays, ([name, { data, shape }]) => [name, tf.tensor(data, [...shape], 'float32')]))
 
 /** Merges an adapter. Arrays that it does not change are shared. */
-const merged = ({ config, arrays }: Weights, adapter: Adapter): Weights =>
+const merged = (model: Weights, adapter: Adapter): Weights =>
   scope(() => {
-    const changed = adapterModules(adapter.arrays.keys()).map((module) => `${module}.weight`)
+    const modules = adapterModules(adapter.arrays.keys())
+    const { config, arrays } = modules.includes(HEAD) ? untieEmbeddings(model) : model
+    const changed = modules.map((module) => `${module}.weight`)
     const base = tensorsOf(changed.map((name) => [name, arrays.get(name)!] as const)) // the adapter fits the config
     const sums = mergeLora(config, base, { config: adapter.config, tensors: tensorsOf(adapter.arrays) })
     const plain = changed.map((name) => {

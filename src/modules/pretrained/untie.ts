@@ -1,11 +1,12 @@
 /** Conversion of models with a tied output projection to models with a separate one. */
-import { orThrow } from '../../core/failure.js'
 import type { HostArray } from '../../core/hostArray.js'
-import { formatConfig, parseConfig } from '../transformer/config.js'
-import type { Pretrained } from './pretrained.js'
+import { type DecoderConfig, untiedConfig } from '../transformer/config.js'
 
 /** A decoder's config and arrays. */
-type Numbers = Pick<Pretrained, 'config' | 'arrays'>
+interface Numbers {
+  readonly config: DecoderConfig
+  readonly arrays: ReadonlyMap<string, HostArray>
+}
 
 /**
  * Gives a model its own output projection, equal to the embedding, without changing its results. A
@@ -23,7 +24,7 @@ export const untieEmbeddings = <M extends Numbers>(model: M): M => {
   if (table === undefined) throw new RangeError(`untieEmbeddings: parameter '${name}' is missing`)
   return {
     ...model,
-    config: orThrow(parseConfig({ ...formatConfig(config), tie_word_embeddings: false })),
+    config: untiedConfig(config),
     arrays: new Map([...arrays, ['lm_head.weight', table]]),
   }
 }

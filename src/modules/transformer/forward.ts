@@ -18,7 +18,7 @@ import { addLora } from './applyLora.js'
 import type { AttentionDescription, Norm, Projection, Residual } from './config/description.js'
 import type { DecoderConfig } from './config.js'
 import { type FilledPlaces, fromPlaces, numbersAt, toPlaces } from './filledPlaces.js'
-import type { Params } from './params.js'
+import { HEAD, type Params } from './params.js'
 import type { RotaryTables } from './rotaryTables.js'
 
 /** Keys and values of one layer, `[P, K, G, T, H]` each. */
@@ -387,8 +387,8 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
 
 /** Computes the logits of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */
 export const logitsOf = (params: Params, config: DecoderConfig, hidden: tf.Tensor): tf.Tensor => {
-  const name = config.tiedEmbeddings ? config.embedding.name : 'lm_head'
-  const logits = linear(params, { name, bias: 'none', layout: 'out-in' }, hidden)
+  const weight = parameter(params, `${config.tiedEmbeddings ? config.embedding.name : HEAD}.weight`)
+  const logits = addLora(params, HEAD, { x: hidden, y: tf.matMul(hidden, weight, false, true) })
   const { logitSoftCap: cap } = config
   return cap === null ? logits : tf.mul(tf.tanh(tf.div(logits, cap)), cap)
 }

@@ -37,6 +37,9 @@ const ofLayer = ({ attention, feedForward }: DecoderConfig, prefix: string): Ent
   ...[attention.before, attention.after, feedForward.before, feedForward.after].flatMap((norm) => ofNorm(prefix, norm)),
 ]
 
+/** Name of the output projection. A model with tied embeddings has no weight of this name. */
+export const HEAD = 'lm_head'
+
 const parametersOf = (config: DecoderConfig): Entries => {
   const { vocabularySize, hiddenSize, embedding, learnedPositions } = config
   const table = (name: string, rows: number) =>
@@ -46,7 +49,7 @@ const parametersOf = (config: DecoderConfig): Entries => {
     ...(learnedPositions === null ? [] : [table(learnedPositions, config.maxPositions)]),
     ...Array.from({ length: config.layers }, (_, i) => ofLayer(config, `${config.layerName}.${i}.`)).flat(),
     ...ofNorm('', config.finalNorm),
-    ...(config.tiedEmbeddings ? [] : [table('lm_head', vocabularySize)]),
+    ...(config.tiedEmbeddings ? [] : [table(HEAD, vocabularySize)]),
   ]
 }
 

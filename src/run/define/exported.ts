@@ -1,11 +1,10 @@
 /** Exports the trained weights in the formats of other tools. */
 
 import type { FileContents } from '../../core/capabilities.js'
-import type { HostArray } from '../../core/hostArray.js'
 import { scope } from '../../engine/scope.js'
 import type { LocalLearner } from '../../learners/localLearner.js'
 import type { LoraOptions } from '../../learners/trainable.js'
-import { mergeLora } from '../../modules/lora/adapter.js'
+import { mergedConfig, mergeLora } from '../../modules/lora/adapter.js'
 import { loraConfig } from '../../modules/lora/config.js'
 import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import { type PretrainedFilesOptions, pretrainedFiles } from '../../modules/pretrained/saveModel.js'
@@ -28,18 +27,19 @@ type Folders = Readonly<Record<string, Readonly<Record<string, FileContents>>>>
 /** Files of the learner's own state, which are not exported. */
 const OWN_FILES = ['optimizer.safetensors', 'learner.json']
 
-const mergedArrays = (
+const mergedModel = (
   learner: Pick<LocalLearner<never, unknown>, 'weights'>,
   { model, lora }: ExportOptions,
-): ReadonlyMap<string, HostArray> => {
-  if (lora === undefined) return hostArrays(learner.weights())
+): Pretrained => {
+  if (lora === undefined) return { ...model, arrays: hostArrays(learner.weights()) }
   const { adapter, baseModel: _, ...settings } = lora
   const config = adapter?.config ?? loraConfig(settings)
   using base = sharedParams(model)
   const tensors = Object.fromEntries(
     Object.entries(learner.weights()).filter(([name]) => moduleOfLora(name) !== undefined),
   )
-  return scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
+  const arrays = scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
+  return { ...model, config: mergedConfig(model.config, Object.keys(tensors)), arrays }
 }
 
 /**
@@ -49,13 +49,13 @@ const exportedFolders = (
   learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
   options: ExportOptions,
 ): Folders => {
-  const { model, lora, dtype } = options
+  const { lora, dtype } = options
   const adapter = (): Readonly<Record<string, FileContents>> =>
     Object.fromEntries(Object.entries(learner.files()).filter(([name]) => !OWN_FILES.includes(name)))
   return {
     ...(lora !== undefined && { adapter: adapter() }),
     ...(dtype !== null && {
-      model: pretrainedFiles({ ...model, arrays: mergedArrays(learner, options) }, { float: dtype }),
+      model: pretrainedFiles(mergedModel(learner, options), { float: dtype }),
     }),
   }
 }

@@ -52,11 +52,9 @@ export const weightsInfo = async (desk: Desk, text: string): Promise<Answer> => 
   const info = await desk.checkpoints.info(path)()
   if (E.isLeft(info)) return refusedWith(404, describe(info.left))
   const { lora, base_model } = info.right
-  const modules =
-    lora === null
-      ? {}
-      : { lora_rank: lora.rank, train_unembed: false, train_mlp: lora.train_mlp, train_attn: lora.train_attn }
-  return E.right({ base_model, is_lora: lora !== null, ...modules })
+  if (lora === null) return E.right({ base_model, is_lora: false })
+  const { rank: lora_rank, train_unembed, train_mlp, train_attn } = lora
+  return E.right({ base_model, is_lora: true, lora_rank, train_unembed, train_mlp, train_attn })
 }
 
 const runJson = (modelId: string, checkpoints: readonly ListedCheckpoint[], live: Desk['models']): object => {

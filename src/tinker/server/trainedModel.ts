@@ -17,7 +17,7 @@ import type { Adapter } from '../../modules/lora/adapter.js'
 import { adaptedProjections, adapterNumbers, type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import { parameterCount } from '../../modules/transformer/params.js'
+import { HEAD, parameterCount } from '../../modules/transformer/params.js'
 import { adamW } from '../../objectives/updates/adamW.js'
 import { globalNorm } from '../../objectives/updates/optimizer.js'
 import type { AdamParams, TinkerLora } from '../protocol/jsonWire.js'
@@ -65,9 +65,10 @@ export const adapterSettings = (config: DecoderConfig, lora: TinkerLora): E.Eith
   const targetModules = [
     ...(lora.train_attn ? names(config.attention) : []),
     ...(lora.train_mlp ? names(config.feedForward) : []),
+    ...(lora.train_unembed ? [HEAD] : []),
   ]
   if (targetModules.length === 0)
-    return E.left('lora_config trains neither train_attn nor train_mlp: this server has no adapters on the unembedding')
+    return E.left('lora_config trains nothing: set one of train_attn, train_mlp and train_unembed')
   return E.right({ rank: lora.rank, alpha: LORA_ALPHA, targetModules })
 }
 

@@ -13,10 +13,14 @@ ADAPTERS = {
                   layers_to_transform=[1], rank_pattern={"v_proj": 2}, alpha_pattern={"mlp.down_proj": 9}),
     "llama": dict(r=2, lora_alpha=4, target_modules="all-linear"),
     "gpt2": dict(r=2, lora_alpha=6, target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True),
+    "llama_head": dict(r=2, lora_alpha=4, target_modules=["lm_head", "q_proj"]),
+    "qwen2_head": dict(r=3, lora_alpha=4, target_modules=["lm_head"]),  # on tied embeddings
+    "gpt2_head": dict(r=2, lora_alpha=4, target_modules=["lm_head", "c_attn"]),
 }
 golden = pathlib.Path(sys.argv[1])
 
-for seed, (family, fields) in enumerate(ADAPTERS.items()):
+for seed, (adapter, fields) in enumerate(ADAPTERS.items()):
+    family = adapter.split("_")[0]
     torch.manual_seed(100 + seed)
     base = AutoModelForCausalLM.from_pretrained(golden / "models" / family, dtype=torch.float32, attn_implementation="eager")
     base.name_or_path = base.config._name_or_path = family  # not where this ran
@@ -25,7 +29,7 @@ for seed, (family, fields) in enumerate(ADAPTERS.items()):
         for name, x in model.named_parameters():
             if "lora_B" in name:
                 x.copy_(0.2 * torch.randn_like(x))
-    out = golden / "lora" / family
+    out = golden / "lora" / adapter
     model.save_pretrained(out)
     (out / "README.md").unlink(missing_ok=True)
     ids = torch.randint(3, base.config.vocab_size, (2, 12))

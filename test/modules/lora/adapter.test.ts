@@ -13,6 +13,7 @@ import {
   adapterMismatch,
   initialLora,
   type LoraParams,
+  mergedConfig,
   mergeLora,
   withLora,
 } from '../../../src/modules/lora/adapter.js'
@@ -20,7 +21,7 @@ import { loraConfig } from '../../../src/modules/lora/config.js'
 import { adapterFromWeights, adapterWeights } from '../../../src/modules/lora/weights.js'
 import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import { addLora, loraNames } from '../../../src/modules/transformer/applyLora.js'
-import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { initialParams, type Params, parameterShapes } from '../../../src/modules/transformer/params.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
 import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
@@ -52,8 +53,9 @@ describe('an adapter', () => {
           const adapter = makeLora(randomAdapter(decoder, lora, key))
           const merged = mergeLora(decoder, base, adapter)
           const adapted = logitsOfRows(withLora(base, adapter), decoder, ROWS)
-          expectClose(logitsOfRows(merged, decoder, ROWS), Array.from(adapted), TOLERANCE)
-          expect(Object.keys(merged)).toEqual(Object.keys(base))
+          const config = mergedConfig(decoder, Object.keys(adapter.tensors))
+          expectClose(logitsOfRows(merged, config, ROWS), Array.from(adapted), TOLERANCE)
+          expect(Object.keys(merged)).toEqual([...parameterShapes(config).keys()])
           for (const [name, tensor, values] of before) {
             expect(base[name]).toBe(tensor)
             expect(valuesOf(tensor)).toEqual(values)
@@ -149,8 +151,8 @@ describe('a policy', () => {
     expect(policy.version()).toBe(0)
     expect(requireRight(await policy.load(params.value, 1)())).toBe(1)
     policy.release()
-    expect(adapterMismatch(config, { 'lm_head.lora_A.weight': params.value[a]! })).toBe(
-      "'lm_head' is not a projection of this architecture",
+    expect(adapterMismatch(config, { 'model.norm.lora_A.weight': params.value[a]! })).toBe(
+      "'model.norm' is not a projection of this architecture",
     )
   })
 

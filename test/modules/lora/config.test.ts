@@ -15,12 +15,13 @@ const refusal = (changes: Partial<LoraConfig>): string =>
   requireLeft(adaptedProjections(config, loraConfig(changes))).reason
 
 describe('the projections', () => {
-  it('are the matrices of the layers with their sizes, without embeddings and without the output', () => {
+  it('are the matrices of the layers with their sizes, with the output last and without embeddings', () => {
     const all = projections(config)
-    expect(all.size).toBe(2 * 7)
+    expect(all.size).toBe(2 * 7 + 1)
     expect(all.get('model.layers.1.self_attn.k_proj')).toMatchObject({ inputs: 16, outputs: 16 })
     expect(all.get('model.layers.1.mlp.down_proj')).toMatchObject({ inputs: 32, outputs: 16 })
-    expect([...all.keys()].filter((module) => !module.startsWith('model.layers.'))).toEqual([])
+    expect([...all.keys()].filter((module) => !module.startsWith('model.layers.'))).toEqual(['lm_head'])
+    expect(all.get('lm_head')).toMatchObject({ inputs: 16, outputs: config.vocabularySize })
   })
 })
 
@@ -29,6 +30,7 @@ describe('target modules', () => {
     ['all projections', { targetModules: 'all-linear' }, 14],
     ['all of one layer', { targetModules: 'all-linear', layers: [1] }, 7],
     ['the ends of paths', { targetModules: ['q_proj', 'mlp.up_proj'] }, 4],
+    ['the output projection', { targetModules: ['lm_head', 'q_proj'], layers: [0] }, 2],
     ['the ends of paths in one layer', { targetModules: ['q_proj', 'v_proj'], layers: [0] }, 2],
     ['a whole path, in whatever layer', { targetModules: ['model.layers.1.mlp.up_proj', 'q_proj'], layers: [0] }, 2],
   ] as const)('may be %s', (_, changes, count) => {
@@ -37,7 +39,7 @@ describe('target modules', () => {
 
   it('do not match half a name', () => {
     expect(refusal({ targetModules: ['proj'] })).toBe(
-      "LoRA: 'proj' is not a projection of this model (it has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
+      "LoRA: 'proj' is not a projection of this model (it has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head)",
     )
   })
 })
