@@ -19,7 +19,7 @@ export interface ReportAssets {
 /** Reads the assets from this package and from uplot. */
 export const readReportAssets = (files: Files): TE.TaskEither<FileFailure, ReportAssets> => {
   const { resolve } = createRequire(import.meta.url)
-  const own = (name: string): string => fileURLToPath(new URL(`../../assets/${name}`, import.meta.url))
+  const own = (name: string): string => fileURLToPath(new URL(`../../../assets/${name}`, import.meta.url))
   return pipe(
     TE.Do,
     TE.bind('chartScript', () => files.readText(resolve('uplot/dist/uPlot.iife.min.js'))),
