@@ -4,7 +4,7 @@
  */
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { publicSurface, REPORT, reportFile, reportOf } from './kit/publicSurface.js'
+import { publicProgram, publicSurface, REPORT, reportFile, reportOf } from './kit/publicSurface.js'
 
 for (const file of readdirSync(REPORT)) rmSync(join(REPORT, file))
-for (const [door, names] of publicSurface()) writeFileSync(reportFile(door), reportOf(door, names))
+for (const [door, names] of publicSurface(publicProgram())) writeFileSync(reportFile(door), reportOf(door, names))

@@ -11,12 +11,12 @@ import {
   twoWayFolders,
   valuesWithoutCaller,
 } from './kit/house.js'
-import { publicSurface } from './kit/publicSurface.js'
+import { publicProgram, publicSurface } from './kit/publicSurface.js'
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
 const top = ([first]: readonly Counted[]): string => (first === undefined ? 'none' : `${first.count} (${first.place})`)
 
-const surface = publicSurface()
+const surface = publicSurface(publicProgram())
 const src = readSources(['src'])
 const all = [...src, ...readSources(['recipes', 'bench', 'examples', 'assets/project'])]
 

@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DOORS } from '../scripts/kit/doors.js'
-import { publicSurface, REPORT, reportFile, reportOf } from '../scripts/kit/publicSurface.js'
+import { optionKindsFiles } from '../scripts/kit/optionKinds.js'
+import { publicProgram, publicSurface, REPORT, reportFile, reportOf } from '../scripts/kit/publicSurface.js'
 import { runProgram, withPackages } from './kit/packages.js'
 
 interface TorchRLNames {
   readonly names: Readonly<Record<string, readonly string[]>>
 }
 
-const surface = publicSurface()
+const program = publicProgram()
+const surface = publicSurface(program)
 
 /** Doors that run where nothing computes. `tensordict` needs tfjs-core: tensors are its leaves. */
 const LIGHT = { text: [], datasets: [], games: [], tracking: [], tensordict: ['@tensorflow/tfjs-core'] } as const
@@ -58,6 +60,14 @@ const torchrl = new Set(
     .flat()
     .flatMap((name) => name.split('.')),
 )
+
+describe('tables of option kinds', () => {
+  it('are those of the types: `npm run options` writes them', () => {
+    const files = optionKindsFiles(program)
+    expect(files.size).toBeGreaterThan(0)
+    for (const [path, text] of files) expect(readFileSync(path, 'utf8'), path).toBe(text)
+  })
+})
 
 describe('names of the public surface', () => {
   const named = [...surface.values()].flat()

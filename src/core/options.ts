@@ -18,7 +18,7 @@ export const aNumberOrTwo: Kind = {
 }
 
 /** Two numbers. */
-export const twoNumbers: Kind = {
+const twoNumbers: Kind = {
   expected: 'two numbers',
   holds: (value) => Array.isArray(value) && value.length === 2 && value.every(isNumber),
 }
@@ -126,6 +126,38 @@ export const unknownName = (what: string, name: string, known: readonly string[]
 /** The keys of a record, or of every member of a union of records. */
 type NamesOf<O> = O extends unknown ? keyof O : never
 
+/** The kinds of values by their names in a table. */
+const KINDS: ReadonlyMap<string, Kind> = new Map([
+  ['number', aNumber],
+  ['pair', twoNumbers],
+  ['number | pair', aNumberOrTwo],
+  ['string', aText],
+  ['boolean', aSwitch],
+  ['function', aFunction],
+  ['record', aRecord],
+  ['list', aList],
+  ['null', { expected: 'null', holds: (value) => value === null }],
+  ['anything', anything],
+])
+
+const kindOf = (text: string): Kind =>
+  KINDS.get(text) ?? (text.includes(' | ') ? eitherOf(...text.split(' | ').map(kindOf)) : oneOf(text.slice(1, -1)))
+
+/** Reads a table: `steps: number, side: 'left' | 'right'`. */
+const kindsOf = (table: string): ReadonlyMap<string, Kind> =>
+  new Map(
+    table
+      .split(', ')
+      .filter(Boolean)
+      .map((each) => each.split(': ') as [string, string]) // a name and a kind
+      .map(([name, kind]) => [name, kindOf(kind)]),
+  )
+
+interface CheckOptions {
+  (name: string, options: object, kinds: string): void
+  <O extends object>(name: string, options: { readonly [K in NamesOf<O>]?: unknown }, kinds: OptionKinds<O>): void
+}
+
 /** One kind for each option of `O`. A missing or an extra entry does not compile. */
 export type OptionKinds<O> = { readonly [K in NamesOf<O>]-?: Kind }
 
@@ -139,14 +171,13 @@ export type OptionKinds<O> = { readonly [K in NamesOf<O>]-?: Kind }
  * @example
  * checkOptions('cispo', { clipEpsilon: 0.2 }, { clipEpsilon: aNumberOrTwo }) // undefined
  */
-export const checkOptions = <O extends object>(
+export const checkOptions: CheckOptions = (
   name: string,
-  options: { readonly [K in NamesOf<O>]?: unknown },
-  kinds: OptionKinds<O>,
+  options: object,
+  given: string | OptionKinds<object>,
 ): void => {
   if (!aRecord.holds(options)) throw new RangeError(`${name}: the options must be a record, got ${shown(options)}`)
-  const table: Readonly<Record<string, Kind>> = kinds
-  const known: ReadonlyMap<string, Kind> = new Map(Object.entries(table))
+  const known: ReadonlyMap<string, Kind> = typeof given === 'string' ? kindsOf(given) : new Map(Object.entries(given))
   const names = [...known.keys()]
   const problems = Object.entries(options).flatMap(([option, value]: [string, unknown]) => {
     const kind = known.get(option)

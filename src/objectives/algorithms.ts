@@ -1,7 +1,7 @@
 /** Algorithms by name: an advantage estimator, a token objective, and an aggregation. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, anything, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { DegenerateGroup } from './advantages/groupAdvantage.js'
 import {
   gpgAdvantage,
@@ -13,6 +13,7 @@ import {
 } from './advantages/outcome.js'
 import type { RewardedRows, TokenAdvantages } from './advantages/rows.js'
 import { reinforcePlusPlus } from './advantages/temporal.js'
+import { ALGORITHM_LOSS_OPTIONS } from './optionKinds.js'
 import { type KLTerm, type PolicyLoss, policyLoss } from './policyLoss.js'
 import type { Aggregation } from './tokenLosses/aggregation.js'
 import { cispo } from './tokenLosses/cispo.js'
@@ -234,7 +235,7 @@ export interface AlgorithmOptions {
  * algorithmLoss('gspo', { clipLow: null, clipHigh: null, longest: 64 }).name // 'gspo'
  */
 export const algorithmLoss = (name: AlgorithmName, options: AlgorithmOptions): PolicyLoss => {
-  checkOptions('algorithmLoss', options, { clipLow: anything, clipHigh: anything, longest: aNumber, kl: aRecord })
+  checkOptions('algorithmLoss', options, ALGORITHM_LOSS_OPTIONS)
   const { clipLow, clipHigh, longest, kl } = options
   const { clip, objective, aggregation } = ALGORITHMS[name]
   if (clip === null && (clipLow !== null || clipHigh !== null))

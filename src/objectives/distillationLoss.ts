@@ -1,14 +1,14 @@
 /** Losses that learn from the probabilities of another model. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { masked } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
 import type { EntriesOf } from './lossRows.js'
+import { DISTILLATION_LOSS_OPTIONS, VOCABULARY_DIVERGENCE_NAMES, VOCABULARY_DIVERGENCE_OPTIONS } from './optionKinds.js'
 import {
   type Aggregation,
   aggregate,
-  anAggregation,
   checkAggregation,
   countsOf,
   type LossCounts,
@@ -98,7 +98,7 @@ export interface DistillationLoss extends Loss<DistillationBatch, DistillationMe
  * DistillationLoss({ klDirection: 'forward' }).name // 'DistillationLoss'
  */
 export const DistillationLoss = (options: DistillationLossOptions = {}): DistillationLoss => {
-  checkOptions('DistillationLoss', options, { klDirection: oneOf('reverse', 'forward'), aggregation: anAggregation })
+  checkOptions('DistillationLoss', options, DISTILLATION_LOSS_OPTIONS)
   const { klDirection = 'reverse', aggregation = 'seq-mean-token-mean' } = options
   checkAggregation('DistillationLoss', aggregation)
   const apply: DistillationLoss['apply'] = ({ logProbs }, input) => {
@@ -157,10 +157,10 @@ const mixture = (x: tf.Tensor, y: tf.Tensor, share: number): tf.Tensor => {
 /** Throws RangeError for an unknown divergence. */
 const checkDivergence = (divergence: VocabularyDivergence): void => {
   if (typeof divergence !== 'object') {
-    checkOptions('vocabularyDivergence', { divergence }, { divergence: oneOf('reverse', 'forward') })
+    checkOptions('vocabularyDivergence', { divergence }, VOCABULARY_DIVERGENCE_NAMES)
     return
   }
-  checkOptions('vocabularyDivergence', divergence, { teacherShare: aNumber })
+  checkOptions('vocabularyDivergence', divergence, VOCABULARY_DIVERGENCE_OPTIONS)
   const { teacherShare } = divergence
   if (!(teacherShare > 0 && teacherShare < 1))
     throw new RangeError(`vocabularyDivergence: teacherShare must be between 0 and 1, got ${teacherShare}`)

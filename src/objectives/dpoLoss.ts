@@ -1,8 +1,9 @@
 /** The DPO loss: learning from pairs of completions, one of which was preferred. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, oneOf, refuse } from '../core/options.js'
+import { checkOptions, refuse } from '../core/options.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
 import { PAIRS, type PreferenceBatch, pairRows, sideOf } from './lossRows.js'
+import { DPO_LOSS_OPTIONS } from './optionKinds.js'
 import { perToken, rowSums } from './sequences.js'
 import { countsOf, type LossCounts } from './tokenLosses/aggregation.js'
 import { checkTokenShapes } from './tokenShapes.js'
@@ -89,13 +90,7 @@ export interface DPOLoss extends Loss<PreferenceBatch, DPOMetrics, DPOLossInput>
 }
 
 const checked = (options: DPOLossOptions): Required<DPOLossOptions> => {
-  checkOptions('dpoLoss', options, {
-    form: oneOf('sigmoid', 'ipo'),
-    beta: aNumber,
-    labelSmoothing: aNumber,
-    reference: oneOf('model', 'none'),
-    normalizeBySeqLength: oneOf('yes', 'no'),
-  })
+  checkOptions('dpoLoss', options, DPO_LOSS_OPTIONS)
   const { form = 'sigmoid', beta = 0.1, labelSmoothing = 0, reference = 'model' } = options
   if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`dpoLoss: beta must be positive, got ${beta}`)
   if (!(labelSmoothing >= 0 && labelSmoothing < 0.5))

@@ -1,8 +1,9 @@
 /** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
 
 import { moduleExport } from '../core/moduleExport.js'
-import { aNumber, aNumberOrTwo, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
+import { checkOptions, notAWeight, refuse } from '../core/options.js'
 import { plainSettings } from './loss.js'
+import { GRPO_LOSS_OPTIONS } from './optionKinds.js'
 import { type KLTerm, type PolicyLoss, policyLoss } from './policyLoss.js'
 import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
 import type { ClipEpsilon } from './tokenLosses/clipRange.js'
@@ -59,14 +60,7 @@ const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: G
  *          arXiv:2503.14476 (DAPO), section 3.1; TorchRL `GRPOLoss`, undiluted.
  */
 export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
-  checkOptions('GRPOLoss', options, {
-    clipEpsilon: aNumberOrTwo,
-    aggregation: oneOf('token-mean', 'prompt-mean'),
-    entropyCoefficient: aNumber,
-    klToRefCoefficient: aNumber,
-    klToInferenceCoefficient: aNumber,
-    klMaskThreshold: aNumber,
-  })
+  checkOptions('GRPOLoss', options, GRPO_LOSS_OPTIONS)
   const { clipEpsilon, aggregation, entropyCoefficient, klMaskThreshold } = options
   const { klToRefCoefficient = 0, klToInferenceCoefficient = 0 } = options
   refuse('GRPOLoss', [

@@ -1,8 +1,9 @@
 /** KL penalties in the reward, and controllers of their weight. */
 
-import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
-import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../data/rewardKL.js'
+import { checkOptions, notAWeight, refuse } from '../core/options.js'
+import { type RewardKLForm, rewardKL } from '../data/rewardKL.js'
 import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
+import { ADAPTIVE_KL_CONTROLLER_OPTIONS, KL_PENALIZED_REWARDS_OPTIONS } from './optionKinds.js'
 
 export interface KLRewardOptions {
   /** Default k1. */
@@ -35,7 +36,7 @@ export const klPenalizedRewards = (
   },
   options: KLRewardOptions,
 ): { readonly rewards: TokenAdvantages; readonly kl: number } => {
-  checkOptions('klPenalizedRewards', options, { form: oneOf(...REWARD_KL_FORMS), coefficient: aNumber })
+  checkOptions('klPenalizedRewards', options, KL_PENALIZED_REWARDS_OPTIONS)
   const { form = 'k1', coefficient } = options
   refuse('klPenalizedRewards', [notAWeight('coefficient', coefficient)])
   const { rewards, logProbs, reference, mask } = rows
@@ -104,7 +105,7 @@ export interface AdaptiveKLOptions {
  * AdaptiveKLController({ initial: 0.1, target: 6, horizon: 10000 }).update(9, 256).coefficient // 0.100512
  */
 export const AdaptiveKLController = (options: AdaptiveKLOptions): KLController => {
-  checkOptions('AdaptiveKLController', options, { initial: aNumber, target: aNumber, horizon: aNumber })
+  checkOptions('AdaptiveKLController', options, ADAPTIVE_KL_CONTROLLER_OPTIONS)
   const { initial, target, horizon } = options
   if (!(target > 0 && horizon > 0 && initial >= 0 && Number.isFinite(target + horizon + initial)))
     throw new RangeError(

@@ -2,10 +2,11 @@
 import type * as tf from '@tensorflow/tfjs-core'
 import { add } from '@tensorflow/tfjs-core'
 import { exportOf, type ModuleExport } from '../core/moduleExport.js'
-import { aFunction, aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { completionRows, type EntriesOf, entryOf, type LossRows } from './lossRows.js'
+import { DEFINE_LOSS_OPTIONS } from './optionKinds.js'
 import type { LossCounts } from './tokenLosses/aggregation.js'
 
 /**
@@ -164,11 +165,6 @@ export interface LossOptions<R extends string, M extends LossMetrics, T, B = Ent
   readonly measures?: Partial<LossMeasures<M, T>>
 }
 
-const OPTIONS: OptionKinds<LossOptions<never, LossMetrics, never>> = {
-  ...{ name: aText, reads: aList, optional: aList, options: aRecord, module: eitherOf(aText, aRecord), needs: aRecord },
-  ...{ apply: aFunction, rows: aFunction, selection: aRecord, measures: aRecord },
-}
-
 /** The tensors of a loss that reads these lists. */
 export type TensorsOf<R extends string> = LossTensors & { readonly [N in R]: tf.Tensor }
 
@@ -244,7 +240,7 @@ export const defineLoss = <
 >(
   options: LossOptions<R, M, T, B>,
 ): Loss<NoInfer<B>, NoInfer<M>, NoInfer<T>> => {
-  checkOptions('defineLoss', options, OPTIONS)
+  checkOptions('defineLoss', options, DEFINE_LOSS_OPTIONS)
   const { name, reads = [], optional = [], needs = {}, rows, apply, selection = {}, measures = {} } = options
   const found = exportOf(options)
   return {

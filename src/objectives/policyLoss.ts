@@ -1,23 +1,23 @@
 /** A policy loss composed of a token objective, an aggregation, KL terms and entropy. */
 import * as tf from '@tensorflow/tfjs-core'
 import { exportOf, moduleExport } from '../core/moduleExport.js'
-import { aList, aNumber, aRecord, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
+import { checkOptions, notAWeight, refuse } from '../core/options.js'
 import { masked, maskedLogSumExp } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
 import { defineLoss, type Loss, type LossOutput, type ModelOutputs } from './loss.js'
 import type { EntriesOf } from './lossRows.js'
+import { POLICY_LOSS_KL_OPTIONS, POLICY_LOSS_OPTIONS } from './optionKinds.js'
 import { combineUpdates, POLICY_REDUCTIONS, policyMetrics, type StepMetrics } from './policyMetrics.js'
 import {
   type Aggregation,
   aggregate,
-  anAggregation,
   checkAggregation,
   countsOf,
   type LossCounts,
   tokenMean,
 } from './tokenLosses/aggregation.js'
 import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
-import { KL_FORMS, type KLForm, klTerm } from './tokenLosses/klForms.js'
+import { type KLForm, klTerm } from './tokenLosses/klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenLosses/tokenObjective.js'
 
 /** A KL divergence that is added to the loss. */
@@ -135,19 +135,8 @@ const checkShapes = (name: string, { logProbs, entropy }: PolicyOutputs, input: 
 
 /** Errors: as `checkOptions`, for the settings and for each divergence. */
 const checkKinds = (name: string, options: PolicyLossOptions): void => {
-  const aggregated = oneOf('loss', 'token-mean')
-  checkOptions(name, options, {
-    ...{ objective: aRecord, aggregation: anAggregation, kl: aList },
-    ...{ entropyCoefficient: aNumber, entropyAggregation: aggregated, klMaskThreshold: aNumber },
-  })
-  for (const term of options.kl ?? [])
-    checkOptions(`${name}, kl`, term, {
-      to: oneOf('reference', 'behavior'),
-      form: oneOf(...KL_FORMS),
-      coefficient: aNumber,
-      aggregation: aggregated,
-      correction: oneOf('none', 'ratio'),
-    })
+  checkOptions(name, options, POLICY_LOSS_OPTIONS)
+  for (const term of options.kl ?? []) checkOptions(`${name}, kl`, term, POLICY_LOSS_KL_OPTIONS)
 }
 
 const checkedAggregation = (name: string, options: PolicyLossOptions, objective: TokenObjective): Aggregation => {

@@ -1,9 +1,10 @@
 /** The loss of PPO: a policy loss and a value loss on one decoder. */
 import * as tf from '@tensorflow/tfjs-core'
 import { moduleExport } from '../core/moduleExport.js'
-import { aNumber, aRecord, checkOptions, notAWeight, refuse } from '../core/options.js'
+import { checkOptions, notAWeight, refuse } from '../core/options.js'
 import { defineLoss, type Loss, type LossOutput, type ModelOutputs } from './loss.js'
 import { completionRows, type EntriesOf } from './lossRows.js'
+import { PPO_LOSS_OPTIONS } from './optionKinds.js'
 import {
   type PolicyLoss,
   type PolicyLossInput,
@@ -66,7 +67,7 @@ export interface PPOLoss extends Loss<PPOBatch, PPOMetrics, PPOLossInput> {
  * ppoLoss().needs.head // 'value'
  */
 export const ppoLoss = (options: PPOLossOptions = {}): PPOLoss => {
-  checkOptions('ppoLoss', options, { policy: aRecord, value: aRecord, valueCoefficient: aNumber })
+  checkOptions('ppoLoss', options, PPO_LOSS_OPTIONS)
   const { policy = policyLoss(), value = valueLoss({ clipEpsilon: 0.2 }), valueCoefficient = 0.1 } = options
   refuse('ppoLoss', [notAWeight('valueCoefficient', valueCoefficient)])
   const apply: PPOLoss['apply'] = (model, batch) => {

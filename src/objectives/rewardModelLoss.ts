@@ -1,9 +1,10 @@
 /** The loss of a reward model: learning from pairs of completions, one of which was preferred. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, notAWeight, refuse } from '../core/options.js'
+import { checkOptions, notAWeight, refuse } from '../core/options.js'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
 import { type LossRows, PAIRS, type PreferenceBatch, pairRows, sideOf } from './lossRows.js'
+import { REWARD_MODEL_LOSS_OPTIONS } from './optionKinds.js'
 import { countsOf, type LossCounts } from './tokenLosses/aggregation.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
@@ -96,7 +97,7 @@ const rankedRows = <B>(batch: TensorDict<B>): LossRows => {
  * rewardModelLoss().apply({ values: tf.tensor2d([[2], [1]]) }, { mask: tf.ones([2, 1]) }).accuracy.dataSync() // [1]
  */
 export const rewardModelLoss = (options: RewardModelLossOptions = {}): RewardModelLoss => {
-  checkOptions('rewardModelLoss', options, { centerRewardsCoefficient: aNumber })
+  checkOptions('rewardModelLoss', options, REWARD_MODEL_LOSS_OPTIONS)
   const { centerRewardsCoefficient: center = 0 } = options
   refuse('rewardModelLoss', [notAWeight('centerRewardsCoefficient', center)])
   const apply: RewardModelLoss['apply'] = ({ values }, { mask, margins, counts = countsOf(mask) }) => {

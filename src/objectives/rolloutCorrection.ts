@@ -3,8 +3,13 @@
  * differently, and policies become stale.
  */
 
-import { aList, aNumberOrTwo, aRecord, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { checkShapes, lengthsOf, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
+import {
+  ROLLOUT_CORRECTION_OPTIONS,
+  ROLLOUT_CORRECTION_REJECT_OPTIONS,
+  ROLLOUT_CORRECTION_WEIGHTS_OPTIONS,
+} from './optionKinds.js'
 
 /** Weights of tokens by `w = pi_train / pi_sampler`, of the token or of the whole completion. */
 export interface CorrectionWeights {
@@ -162,18 +167,11 @@ export const REJECTION_STATISTICS: readonly RejectionStatistic[] = [
 
 /** Checks the types of the settings, the weights and each rejection. Errors: as `checkOptions`. */
 const checkKinds = (options: RolloutCorrectionOptions): void => {
-  checkOptions('rolloutCorrection', options, { weights: aRecord, reject: aList })
+  checkOptions('rolloutCorrection', options, ROLLOUT_CORRECTION_OPTIONS)
   if (options.weights !== undefined)
-    checkOptions('rolloutCorrection, weights', options.weights, {
-      level: oneOf('token', 'sequence'),
-      limit: aNumberOrTwo,
-      normalized: oneOf('yes', 'no'),
-    })
+    checkOptions('rolloutCorrection, weights', options.weights, ROLLOUT_CORRECTION_WEIGHTS_OPTIONS)
   for (const rejection of options.reject ?? [])
-    checkOptions('rolloutCorrection, reject', rejection, {
-      statistic: oneOf(...REJECTION_STATISTICS),
-      limit: aNumberOrTwo,
-    })
+    checkOptions('rolloutCorrection, reject', rejection, ROLLOUT_CORRECTION_REJECT_OPTIONS)
 }
 
 const checkCorrection = (options: RolloutCorrectionOptions): void => {

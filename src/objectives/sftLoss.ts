@@ -1,6 +1,6 @@
 /** The loss of supervised fine-tuning: learning from given completions. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { masked } from '../engine/masked.js'
 import {
   defineLoss,
@@ -11,6 +11,7 @@ import {
   type ModelOutputs,
 } from './loss.js'
 import { type CompletionEntries, completionRows } from './lossRows.js'
+import { SFT_LOSS_OPTIONS } from './optionKinds.js'
 import { perToken, rowSums, rowsThatCount } from './sequences.js'
 import { countsOf, type LossCounts, tokenMean } from './tokenLosses/aggregation.js'
 import { klTerm } from './tokenLosses/klForms.js'
@@ -90,13 +91,7 @@ export interface SFTLoss extends Loss<CompletionEntries, SFTMetrics, SFTLossInpu
 }
 
 const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
-  checkOptions('SFTLoss', options, {
-    lossFunction: oneOf('sft', 'minor_sft'),
-    beta: aNumber,
-    normalizeBySeqLength: oneOf('yes', 'no'),
-    reduction: oneOf('mean', 'sum', 'token-mean'),
-    klToRefCoefficient: aNumber,
-  })
+  checkOptions('SFTLoss', options, SFT_LOSS_OPTIONS)
   const { lossFunction = 'sft', beta = 0.1, klToRefCoefficient = 0 } = options
   if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`SFTLoss: beta must be positive, got ${beta}`)
   if (options.beta !== undefined && lossFunction === 'sft')

@@ -1,14 +1,14 @@
 /** The loss of a value function. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { masked } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs, meanMetrics } from './loss.js'
 import { completionRows, type EntriesOf } from './lossRows.js'
+import { VALUE_LOSS_OPTIONS } from './optionKinds.js'
 import {
   type Aggregation,
   aggregate,
-  anAggregation,
   checkAggregation,
   countsOf,
   type LossCounts,
@@ -117,7 +117,7 @@ export const valueMetrics = (sums: Readonly<Record<string, number>>, valueLoss: 
  * valueLoss({ clipEpsilon: 0.5 }).name // 'valueLoss'
  */
 export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
-  checkOptions('valueLoss', options, { clipEpsilon: aNumber, aggregation: anAggregation })
+  checkOptions('valueLoss', options, VALUE_LOSS_OPTIONS)
   const { clipEpsilon, aggregation = 'token-mean' } = options
   checkAggregation('valueLoss', aggregation)
   if (clipEpsilon !== undefined && !(clipEpsilon > 0 && Number.isFinite(clipEpsilon)))

@@ -1,12 +1,13 @@
 /** Conversion of estimators on arrays to functions of batches. */
 import * as E from 'fp-ts/lib/Either.js'
 import { meanOf } from '../../core/moments.js'
-import { aFunction, aNumber, aRecord, checkOptions, type Kind, oneOf, refuse, twoNumbers } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { set } from '../../data/tensorDict/edit.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { BATCH_ADVANTAGE_OPTIONS } from '../optionKinds.js'
 import {
   ADVANTAGE_SPEC,
   type Advantage,
@@ -87,18 +88,6 @@ export interface BatchAdvantageOptions extends GroupRule {
   readonly reads?: readonly string[]
   /** Default `group`. */
   readonly over?: 'group' | 'batch'
-}
-
-const ANYTHING: Kind = { expected: 'anything', holds: () => true }
-
-/** Kinds of the fields of `GroupRule`. */
-export const GROUP_RULE = {
-  groupSize: aNumber,
-  keepReturnBounds: twoNumbers,
-  trajectoryReturn: oneOf('sum', 'max', 'mean'),
-  candidateGroupSize: aNumber,
-  candidateSelectionMinSize: aNumber,
-  candidateSelector: aRecord,
 }
 
 /**
@@ -262,13 +251,7 @@ export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
   estimator: Estimator<R>,
   options: BatchAdvantageOptions = {},
 ): Advantage<RewardedTurns, R extends Estimated ? EstimatedEntries : AdvantageEntry> => {
-  checkOptions(
-    'batchAdvantage',
-    { estimator, ...options },
-    {
-      ...{ estimator: aFunction, name: ANYTHING, settings: ANYTHING, reads: ANYTHING, over: ANYTHING, ...GROUP_RULE },
-    },
-  )
+  checkOptions('batchAdvantage', { estimator, ...options }, BATCH_ADVANTAGE_OPTIONS)
   const {
     name = estimator.name || 'batchAdvantage',
     settings = {},

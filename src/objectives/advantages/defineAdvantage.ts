@@ -1,11 +1,12 @@
 /** Advantages of one's own: functions of arrays, and functions of batches. */
 import * as E from 'fp-ts/lib/Either.js'
-import { aFunction, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { DEFINE_ADVANTAGE_OPTIONS } from '../optionKinds.js'
 import { ADVANTAGE_SPEC, type Advantage, type RewardedTurns } from './advantage.js'
-import { batchAdvantage, GROUP_RULE, type GroupRule } from './batchAdvantage.js'
+import { batchAdvantage, type GroupRule } from './batchAdvantage.js'
 import { lengthsOf, returnsOf, spread } from './rows.js'
 
 /** The options of `defineAdvantage`. */
@@ -20,11 +21,6 @@ export interface AdvantageOptions extends GroupRule {
   readonly settings?: { readonly [setting: string]: Json | undefined }
   /** `batch` if trajectories are compared with those of other groups. Default `group`. */
   readonly over?: 'group' | 'batch'
-}
-
-const OPTIONS: OptionKinds<AdvantageOptions> = {
-  ...{ name: aText, compute: aFunction, settings: aRecord, over: oneOf('group', 'batch') },
-  ...GROUP_RULE,
 }
 
 /**
@@ -43,7 +39,7 @@ const OPTIONS: OptionKinds<AdvantageOptions> = {
  * defineAdvantage({ name: 'plain', compute: (rewards) => rewards }).name // 'plain'
  */
 export const defineAdvantage = (options: AdvantageOptions): Advantage => {
-  checkOptions('defineAdvantage', options, OPTIONS)
+  checkOptions('defineAdvantage', options, DEFINE_ADVANTAGE_OPTIONS)
   const { name, compute, ...rest } = options
   return batchAdvantage(
     (rows) => {

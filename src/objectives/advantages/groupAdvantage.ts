@@ -1,6 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { meanOf, normOf } from '../../core/moments.js'
-import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, notAWeight, refuse } from '../../core/options.js'
+import { GROUP_ADVANTAGE_OPTIONS } from '../optionKinds.js'
 
 /** A group that cannot be used: it is empty, or a return is NaN or infinite. */
 export interface DegenerateGroup {
@@ -25,20 +26,12 @@ export interface GroupAdvantageOptions {
   readonly single?: 'zero' | 'return'
 }
 
-/** The required type of each setting. */
-export const GROUP_SETTINGS = {
-  normalize: oneOf('mean-std', 'mean', 'leave-one-out'),
-  epsilon: aNumber,
-  epsilonRule: oneOf('floor', 'add'),
-  single: oneOf('zero', 'return'),
-}
-
 /**
  * Throws RangeError for unknown or malformed settings, and for an epsilon that is negative or not a
  * number.
  */
 export const checkGroupOptions = (name: string, options: GroupAdvantageOptions): void => {
-  checkOptions(name, options, GROUP_SETTINGS)
+  checkOptions(name, options, GROUP_ADVANTAGE_OPTIONS)
   refuse(name, [notAWeight('epsilon', options.epsilon ?? 0)])
 }
 

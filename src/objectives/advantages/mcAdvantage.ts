@@ -1,7 +1,8 @@
 import { checkOptions } from '../../core/options.js'
+import { MC_ADVANTAGE_OPTIONS } from '../optionKinds.js'
 import type { Advantage } from './advantage.js'
-import { batchAdvantage, GROUP_RULE, type GroupRule } from './batchAdvantage.js'
-import { checkGroupOptions, GROUP_SETTINGS, type GroupAdvantageOptions } from './groupAdvantage.js'
+import { batchAdvantage, type GroupRule } from './batchAdvantage.js'
+import { checkGroupOptions, type GroupAdvantageOptions } from './groupAdvantage.js'
 import { grpoAdvantage } from './outcome.js'
 
 export interface MCAdvantageOptions extends GroupAdvantageOptions, GroupRule {
@@ -31,7 +32,7 @@ export interface MCAdvantageOptions extends GroupAdvantageOptions, GroupRule {
  */
 export const MCAdvantage = (options: MCAdvantageOptions): Advantage => {
   const { normalize, epsilon, epsilonRule, single, ...rule } = options
-  checkOptions('MCAdvantage', options, { ...GROUP_SETTINGS, ...GROUP_RULE })
+  checkOptions('MCAdvantage', options, MC_ADVANTAGE_OPTIONS)
   const settings = Object.fromEntries(
     Object.entries({ normalize, epsilon, epsilonRule, single }).filter(([, value]) => value !== undefined),
   )

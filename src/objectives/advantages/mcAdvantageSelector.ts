@@ -1,5 +1,6 @@
 /** Selection of trajectories from a group that is larger than what is learned from. */
-import { aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
+import { MC_ADVANTAGE_SELECTOR_OPTIONS } from '../optionKinds.js'
 
 /** The size of the selection, and exclusive bounds of its mean return. */
 interface SelectionRule {
@@ -118,10 +119,7 @@ const exchanged = (returns: readonly number[], size: number, bounds: readonly [n
  * MCAdvantageSelector().select([0, 0, 0, 1], { groupSize: 2, keepReturnBounds: [0.1, 0.9] }) // [0, 3]
  */
 export const MCAdvantageSelector = (options: MCAdvantageSelectorOptions = {}): MCAdvantageSelector => {
-  checkOptions('MCAdvantageSelector', options, {
-    strategy: oneOf('first', 'uniform', 'balanced'),
-    maxCombinations: aNumber,
-  })
+  checkOptions('MCAdvantageSelector', options, MC_ADVANTAGE_SELECTOR_OPTIONS)
   const { strategy = 'balanced', maxCombinations = 100_000 } = options
   refuse('MCAdvantageSelector', [
     !(maxCombinations >= 1) && `maxCombinations must be at least 1, got ${maxCombinations}`,

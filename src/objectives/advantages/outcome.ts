@@ -2,7 +2,14 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { meanOf, normOf } from '../../core/moments.js'
-import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, notAWeight, refuse } from '../../core/options.js'
+import {
+  GPG_ADVANTAGE_OPTIONS,
+  OPO_ADVANTAGE_OPTIONS,
+  PASS_K_ADVANTAGE_OPTIONS,
+  REINFORCE_PLUS_PLUS_BASELINE_OPTIONS,
+  RLOO_ADVANTAGE_OPTIONS,
+} from '../optionKinds.js'
 import {
   checkGroupOptions,
   type DegenerateGroup,
@@ -94,7 +101,7 @@ export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions
  * rlooAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
  */
 export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkOptions('rlooAdvantage', options, { single: oneOf('zero', 'return') })
+  checkOptions('rlooAdvantage', options, RLOO_ADVANTAGE_OPTIONS)
   return grpoAdvantage(rows, { ...options, normalize: 'leave-one-out' })
 }
 
@@ -112,7 +119,7 @@ export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): 
  * opoAdvantage({ groups: ['a', 'a'], rewards: [[0, 0, 3], [0]], mask: [[1, 1, 1], [1]] }) // right([[0.75, 0.75, 0.75], [-2.25]])
  */
 export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkOptions('opoAdvantage', options, { single: oneOf('zero', 'return') })
+  checkOptions('opoAdvantage', options, OPO_ADVANTAGE_OPTIONS)
   const { single = 'zero' } = options
   checkRows('opoAdvantage', rows)
   return told(
@@ -143,7 +150,7 @@ export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
  * gpgAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
  */
 export const gpgAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkOptions('gpgAdvantage', options, { single: oneOf('zero', 'return') })
+  checkOptions('gpgAdvantage', options, GPG_ADVANTAGE_OPTIONS)
   const informative = returnsOf(rows).filter((r) => r !== 0).length
   const counted = lengthsOf(rows.mask).filter((length) => length > 0).length
   const alpha = informative === 0 ? 0 : counted / informative
@@ -173,7 +180,7 @@ export const passKAdvantage = (
   rows: RewardedRows,
   options: { readonly normalize?: 'std' | 'none'; readonly epsilon?: number } = {},
 ): Advantages => {
-  checkOptions('passKAdvantage', options, { normalize: oneOf('std', 'none'), epsilon: aNumber })
+  checkOptions('passKAdvantage', options, PASS_K_ADVANTAGE_OPTIONS)
   const { normalize = 'std', epsilon = 1e-6 } = options
   refuse('passKAdvantage', [notAWeight('epsilon', epsilon)])
   checkRows('passKAdvantage', rows)
@@ -202,7 +209,7 @@ export const passKAdvantage = (
  * Source   Hu et al. 2025, arXiv:2501.03262, section 3.3; verl `reinforce_plus_plus_baseline`.
  */
 export const reinforcePlusPlusBaseline = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkOptions('reinforcePlusPlusBaseline', options, { single: oneOf('zero', 'return') })
+  checkOptions('reinforcePlusPlusBaseline', options, REINFORCE_PLUS_PLUS_BASELINE_OPTIONS)
   return pipe(
     grpoAdvantage(rows, { ...options, normalize: 'mean' }),
     E.map((all) => whiten(all, rows.mask)),

@@ -4,7 +4,8 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { SEGMENT_GAE_OPTIONS, SEGMENT_REWARDS_OPTIONS, SEGMENT_REWARDS_RULES } from '../optionKinds.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 import {
   checkRows,
@@ -45,12 +46,12 @@ export const segmentRewards = (reward: number, segments: number, rule: SegmentRu
     throw new RangeError(`segmentRewards: the segments must be a whole number from 0, got ${segments}`)
   const share = (f: (k: number) => number): readonly number[] => Array.from({ length: segments }, (_, k) => f(k))
   if (typeof rule === 'object') {
-    checkOptions('segmentRewards', rule, { geometric: aNumber })
+    checkOptions('segmentRewards', rule, SEGMENT_REWARDS_OPTIONS)
     const { geometric: g } = rule
     if (!(g > 0 && g < 1)) throw new RangeError(`segmentRewards: geometric must be between 0 and 1, got ${g}`)
     return share((k) => (reward * g ** (segments - 1 - k) * (1 - g)) / (1 - g ** segments))
   }
-  checkOptions('segmentRewards', { rule }, { rule: oneOf('last', 'each', 'uniform') })
+  checkOptions('segmentRewards', { rule }, SEGMENT_REWARDS_RULES)
   if (rule === 'uniform') return share(() => reward / segments)
   return share((k) => (rule === 'each' || k === segments - 1 ? reward : 0))
 }
@@ -182,12 +183,7 @@ export const segmentGAE = (
   values: TokenRows,
   options: SegmentGAEOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkOptions('segmentGAE', options, {
-    gamma: aNumber,
-    lambda: aNumber,
-    whitened: oneOf('yes', 'no'),
-    form: oneOf('chained', 'two-level'),
-  })
+  checkOptions('segmentGAE', options, SEGMENT_GAE_OPTIONS)
   const { form = 'chained', ...estimator } = options
   checkRows('segmentGAE', rows, { values })
   return form === 'chained' ? chained(rows, values, estimator) : twoLevel(rows, values, estimator)

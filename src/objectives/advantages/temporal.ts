@@ -4,7 +4,13 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import {
+  GAE_OPTIONS,
+  OPTIMAL_TOKEN_BASELINE_OPTIONS,
+  REINFORCE_PLUS_PLUS_OPTIONS,
+  V_TRACE_OPTIONS,
+} from '../optionKinds.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 import {
   checkRows,
@@ -94,7 +100,7 @@ export const gae = (
   values: TokenRows,
   options: GAEOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkOptions('gae', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
+  checkOptions('gae', options, GAE_OPTIONS)
   const { gamma = 1, lambda = 1, whitened = 'yes' } = options
   checkRows('gae', rows, { values })
   checkShare('gae', { gamma, lambda })
@@ -134,7 +140,7 @@ export const reinforcePlusPlus = (
   rows: RewardedRows,
   options: { readonly gamma?: number } = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkOptions('reinforcePlusPlus', options, { gamma: aNumber })
+  checkOptions('reinforcePlusPlus', options, REINFORCE_PLUS_PLUS_OPTIONS)
   const { gamma = 1 } = options
   checkRows('reinforcePlusPlus', rows)
   checkShare('reinforcePlusPlus', { gamma })
@@ -241,7 +247,7 @@ export const optimalTokenBaseline = (
   probabilities: TokenProbabilities,
   options: OptimalTokenBaselineOptions = {},
 ): Advantages => {
-  checkOptions('optimalTokenBaseline', options, { align: oneOf('tokens', 'columns') })
+  checkOptions('optimalTokenBaseline', options, OPTIMAL_TOKEN_BASELINE_OPTIONS)
   const { align = 'tokens' } = options
   checkRows('optimalTokenBaseline', rows, { ...probabilities })
   const toGo = rewardsToGo(rows, 1)
@@ -272,13 +278,6 @@ export interface VTraceOptions {
   readonly largestRho?: number
   /** Largest weight that is passed to earlier tokens. Default 1. */
   readonly largestC?: number
-}
-
-/** The options of `vTrace` and `VTrace`, for `checkOptions`. */
-export const V_TRACE_OPTIONS: OptionKinds<VTraceOptions> = {
-  gamma: aNumber,
-  largestRho: aNumber,
-  largestC: aNumber,
 }
 
 /**

@@ -1,11 +1,12 @@
 /** Advantages of batches with a value function. */
 
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { GAE_OPTIONS, V_TRACE_OPTIONS } from '../optionKinds.js'
 import type { Advantage, EstimatedEntries, RewardedTurns } from './advantage.js'
 import { batchAdvantage } from './batchAdvantage.js'
-import { type GAEOptions, gae, V_TRACE_OPTIONS, type VTraceOptions, vTrace } from './temporal.js'
+import { type GAEOptions, gae, type VTraceOptions, vTrace } from './temporal.js'
 
 /**
  * The entries for advantages of a value function: `values` of each response token at sampling time.
@@ -32,7 +33,7 @@ export type OffPolicyTurns = ValuedTurns & {
  * GAE({ lambda: 0.95 }).reads.includes('values') // true
  */
 export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, EstimatedEntries> => {
-  checkOptions('GAE', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
+  checkOptions('GAE', options, GAE_OPTIONS)
   gae({ groups: [], rewards: [], mask: [] }, [], options) // throws for invalid options
   return batchAdvantage((rows) => gae(rows, rows.entries.tokens('values'), options), {
     name: 'GAE',

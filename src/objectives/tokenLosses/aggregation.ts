@@ -1,6 +1,6 @@
 /** Aggregation of token losses to the loss of a batch. */
 import * as tf from '@tensorflow/tfjs-core'
-import { type Kind, oneOf } from '../../core/options.js'
+import { refuse } from '../../core/options.js'
 import { masked, maskedSum } from '../../engine/masked.js'
 
 /**
@@ -52,25 +52,14 @@ export const tokenMean = (
   { mask, counts }: { readonly mask: tf.Tensor; readonly counts: LossCounts },
 ): tf.Tensor => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1))
 
-const words = oneOf('token-mean', 'token-sum', 'prompt-mean', 'seq-mean-token-sum', 'seq-mean-token-mean')
-
-/** Any `Aggregation`. */
-export const anAggregation: Kind = {
-  expected: `${words.expected} or { mode: 'seq-mean-token-sum-norm', length }`,
-  holds: (value) =>
-    words.holds(value) ||
-    (typeof value === 'object' &&
-      value !== null &&
-      'mode' in value &&
-      value.mode === 'seq-mean-token-sum-norm' &&
-      'length' in value &&
-      typeof value.length === 'number'),
-}
-
-/** Throws RangeError for a length that is not positive and finite. */
+/** Throws RangeError for an unknown mode, and for a length that is not positive and finite. */
 export const checkAggregation = (loss: string, aggregation: Aggregation): void => {
-  if (typeof aggregation === 'object' && !(aggregation.length > 0 && Number.isFinite(aggregation.length)))
-    throw new RangeError(`${loss}: the length of seq-mean-token-sum-norm must be positive, got ${aggregation.length}`)
+  if (typeof aggregation !== 'object') return
+  const { mode, length } = aggregation
+  refuse(loss, [
+    mode !== 'seq-mean-token-sum-norm' && `the mode of aggregation must be 'seq-mean-token-sum-norm', got ${mode}`,
+    !(length > 0 && Number.isFinite(length)) && `the length of seq-mean-token-sum-norm must be positive, got ${length}`,
+  ])
 }
 
 /**

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumberOrTwo, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { CISPO_OPTIONS } from '../optionKinds.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
@@ -33,7 +34,7 @@ const SMALLEST_LOG = -100
  * cispo({ clipEpsilon: [1, 4] }).name // 'cispo'
  */
 export const cispo = (options: CISPOOptions = {}): TokenObjective => {
-  checkOptions('cispo', options, { clipEpsilon: aNumberOrTwo })
+  checkOptions('cispo', options, CISPO_OPTIONS)
   const { clipEpsilon = 0.2 } = options
   const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
   clipRange('cispo', [low === 1 ? 0 : low, high])

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, aNumberOrTwo, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { CLIPPED_SURROGATE_OPTIONS } from '../optionKinds.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
@@ -42,7 +43,7 @@ export interface ClippedSurrogateOptions {
  * clippedSurrogate({ clipEpsilon: [0.2, 0.28] }).name // 'clippedSurrogate'
  */
 export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenObjective => {
-  checkOptions('clippedSurrogate', options, { clipEpsilon: aNumberOrTwo, dualClip: aNumber })
+  checkOptions('clippedSurrogate', options, CLIPPED_SURROGATE_OPTIONS)
   const { clipEpsilon = 0.2, dualClip } = options
   const [low, high] = clipRange('clippedSurrogate', clipEpsilon)
   if (dualClip !== undefined && !(dualClip > 1 && Number.isFinite(dualClip)))

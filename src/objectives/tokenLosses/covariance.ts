@@ -3,9 +3,10 @@
  * advantage and a large log-probability.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, aNumberOrTwo, checkOptions, twoNumbers } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { maskedMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { CLIP_COV_OPTIONS, KL_COV_OPTIONS } from '../optionKinds.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
 import { absolute } from './klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
@@ -66,12 +67,7 @@ export interface ClipCovOptions extends ClippedSurrogateOptions {
  * clipCov({ share: 0.01 }).noise // 'uniform'
  */
 export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
-  checkOptions('clipCov', options, {
-    clipEpsilon: aNumberOrTwo,
-    dualClip: aNumber,
-    share: aNumber,
-    bounds: twoNumbers,
-  })
+  checkOptions('clipCov', options, CLIP_COV_OPTIONS)
   const { share = 0.0002, bounds = [1, 5], ...clip } = options
   checkShare('clipCov', share)
   if (!(bounds[0] < bounds[1])) throw new RangeError(`clipCov: bounds must be in order, got ${bounds.join(', ')}`)
@@ -123,7 +119,7 @@ export interface KLCovOptions {
  * klCov().aggregation // null
  */
 export const klCov = (options: KLCovOptions = {}): TokenObjective => {
-  checkOptions('klCov', options, { share: aNumber, coefficient: aNumber })
+  checkOptions('klCov', options, KL_COV_OPTIONS)
   const { share = 0.0002, coefficient = 1 } = options
   checkShare('klCov', share)
   if (!(coefficient >= 0 && Number.isFinite(coefficient)))

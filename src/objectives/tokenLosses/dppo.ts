@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, aNumberOrTwo, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { DPPO_OPTIONS } from '../optionKinds.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface DPPOOptions {
@@ -50,7 +51,7 @@ const binaryKL = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
  * dppo({ divergence: 'kl' }).name // 'dppo'
  */
 export const dppo = (options: DPPOOptions = {}): TokenObjective => {
-  checkOptions('dppo', options, { divergence: oneOf('tv', 'kl'), epsilon: aNumberOrTwo, largestRatio: aNumber })
+  checkOptions('dppo', options, DPPO_OPTIONS)
   const { divergence = 'tv', largestRatio = 20 } = options
   const epsilon = options.epsilon ?? (divergence === 'tv' ? 0.2 : 0.05)
   const [low, high] = typeof epsilon === 'number' ? [epsilon, epsilon] : epsilon

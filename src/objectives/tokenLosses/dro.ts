@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { DRO_OPTIONS } from '../optionKinds.js'
 import type { TokenObjective } from './tokenObjective.js'
 
 export interface DROOptions {
@@ -25,7 +26,7 @@ export interface DROOptions {
  * dro({ beta: 0.1 }).name // 'dro'
  */
 export const dro = (options: DROOptions = {}): TokenObjective => {
-  checkOptions('dro', options, { beta: aNumber })
+  checkOptions('dro', options, DRO_OPTIONS)
   const { beta = 0.5 } = options
   if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`dro: beta must be positive, got ${beta}`)
   return {

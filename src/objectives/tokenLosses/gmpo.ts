@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumberOrTwo, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
+import { GMPO_OPTIONS } from '../optionKinds.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface GMPOOptions {
@@ -34,7 +35,7 @@ export interface GMPOOptions {
  * gmpo().aggregation // 'seq-mean-token-mean'
  */
 export const gmpo = (options: GMPOOptions = {}): TokenObjective => {
-  checkOptions('gmpo', options, { clipEpsilon: aNumberOrTwo })
+  checkOptions('gmpo', options, GMPO_OPTIONS)
   const { clipEpsilon = 0.4 } = options
   const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
   if (!(low >= 0 && high >= 0 && Number.isFinite(low + high)))

@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumberOrTwo, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { GSPO_OPTIONS } from '../optionKinds.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
@@ -13,12 +14,6 @@ export interface GSPOOptions {
    * advantages may differ within a completion.
    */
   readonly form?: 'sequence' | 'token'
-}
-
-/** The options of `gspo` and `luspo`, for `checkOptions`. */
-export const GSPO_OPTIONS: OptionKinds<GSPOOptions> = {
-  clipEpsilon: aNumberOrTwo,
-  form: oneOf('sequence', 'token'),
 }
 
 /** The limit of the log-ratio of a sequence: no ratio is above `e^10`. */

@@ -1,5 +1,6 @@
 import { checkOptions } from '../../core/options.js'
-import { GSPO_OPTIONS, type GSPOOptions, gspo } from './gspo.js'
+import { LUSPO_OPTIONS } from '../optionKinds.js'
+import { type GSPOOptions, gspo } from './gspo.js'
 import type { TokenObjective } from './tokenObjective.js'
 
 /**
@@ -21,6 +22,6 @@ import type { TokenObjective } from './tokenObjective.js'
  * luspo().aggregation // 'seq-mean-token-sum'
  */
 export const luspo = (options: GSPOOptions = {}): TokenObjective => {
-  checkOptions('luspo', options, GSPO_OPTIONS)
+  checkOptions('luspo', options, LUSPO_OPTIONS)
   return { ...gspo(options), name: 'luspo', module: import.meta.url, aggregation: 'seq-mean-token-sum' }
 }

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { SAPO_OPTIONS } from '../optionKinds.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface SAPOOptions {
@@ -29,7 +30,7 @@ export interface SAPOOptions {
  * sapo().aggregation // 'seq-mean-token-mean'
  */
 export const sapo = (options: SAPOOptions = {}): TokenObjective => {
-  checkOptions('sapo', options, { positive: aNumber, negative: aNumber })
+  checkOptions('sapo', options, SAPO_OPTIONS)
   const { positive = 1, negative = 1.05 } = options
   const wrong = [positive, negative].find((tau) => !(tau > 0 && Number.isFinite(tau)))
   if (wrong !== undefined) throw new RangeError(`sapo: sharpness must be positive, got ${wrong}`)

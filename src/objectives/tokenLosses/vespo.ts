@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { masked } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { VESPO_OPTIONS, VESPO_WEIGHT_OPTIONS } from '../optionKinds.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 /** The parameters of `phi(w) = w^power e^(decay (1 - w))`. */
@@ -41,10 +42,10 @@ const LARGEST_LOG = 20
  * vespo().name // 'vespo'
  */
 export const vespo = (options: VESPOOptions = {}): TokenObjective => {
-  checkOptions('vespo', options, { positive: aRecord, negative: aRecord })
+  checkOptions('vespo', options, VESPO_OPTIONS)
   const { positive = { power: 2, decay: 3 }, negative = { power: 3, decay: 2 } } = options
   for (const weight of [positive, negative]) {
-    checkOptions('vespo', weight, { power: aNumber, decay: aNumber })
+    checkOptions('vespo', weight, VESPO_WEIGHT_OPTIONS)
     const { power, decay } = weight
     if (!(power >= 0 && decay > 0 && Number.isFinite(power + decay)))
       throw new RangeError(`vespo: powers must not be negative and decays positive, got ${power} and ${decay}`)

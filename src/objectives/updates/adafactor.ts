@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aRate, configured, type RateOptions } from './learningRate.js'
+import { ADAFACTOR_OPTIONS } from '../optionKinds.js'
+import { configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface AdafactorOptions extends RateOptions {
@@ -54,14 +55,7 @@ const FLOAT32_EPSILON = 2 ** -23
  * adafactor().name // 'adafactor'
  */
 export const adafactor = (options: AdafactorOptions = {}): Optimizer<AdafactorState> => {
-  checkOptions('adafactor', options, {
-    learningRate: aRate,
-    decay: aNumber,
-    epsilon1: aNumber,
-    epsilon2: aNumber,
-    clip: aNumber,
-    weightDecay: aNumber,
-  })
+  checkOptions('adafactor', options, ADAFACTOR_OPTIONS)
   const { decay = -0.8, epsilon1 = FLOAT32_EPSILON, epsilon2 = 1e-3, clip = 1, weightDecay = 0 } = options
   checkNumbers('adafactor', { positive: { epsilon1, epsilon2, clip, weightDecay } })
   if (!(clip > 0)) throw new RangeError(`adafactor: clip must be positive, got ${clip}`)

@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aRate, configured, type RateOptions } from './learningRate.js'
+import { ADAM_W_OPTIONS } from '../optionKinds.js'
+import { configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface AdamWOptions extends RateOptions {
@@ -37,13 +38,7 @@ export interface AdamWState {
  *          `torch.optim.AdamW`.
  */
 export const adamW = (options: AdamWOptions = {}): Optimizer<AdamWState> => {
-  checkOptions('adamW', options, {
-    learningRate: aRate,
-    beta1: aNumber,
-    beta2: aNumber,
-    epsilon: aNumber,
-    weightDecay: aNumber,
-  })
+  checkOptions('adamW', options, ADAM_W_OPTIONS)
   const { beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0 } = options
   checkNumbers('adamW', { share: { beta1, beta2 }, positive: { epsilon, weightDecay } })
   return configured<AdamWState>(

@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aFunction, aNumber, aRecord, checkOptions, type Kind, notAWeight, refuse } from '../../core/options.js'
+import { checkOptions, notAWeight, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aRate, configured, type RateOptions } from './learningRate.js'
+import { GROUPED_OPTIONS, PARAMETER_GROUP_OPTIONS } from '../optionKinds.js'
+import { configured, type RateOptions } from './learningRate.js'
 import type { Optimizer } from './optimizer.js'
 
 /** An optimizer with a state of unknown type. */
@@ -38,8 +39,6 @@ const membersOf = (groups: readonly ParameterGroup[], params: NamedTensors): Rea
   return members
 }
 
-const aName: Kind = { expected: 'a name', holds: (value) => typeof value === 'string' }
-
 const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =>
   Object.fromEntries(names.map((name) => [name, tensors[name]!]))
 
@@ -57,9 +56,9 @@ const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =
  * grouped([{ name: 'all', optimizer: sgd() }]).name // 'grouped(all: sgd)'
  */
 export const grouped = (groups: readonly ParameterGroup[], options: RateOptions = {}): Optimizer<GroupedState> => {
-  checkOptions('grouped', options, { learningRate: aRate })
+  checkOptions('grouped', options, GROUPED_OPTIONS)
   for (const group of groups) {
-    checkOptions('grouped', group, { name: aName, has: aFunction, optimizer: aRecord, learningRateScale: aNumber })
+    checkOptions('grouped', group, PARAMETER_GROUP_OPTIONS)
     refuse('grouped', [
       notAWeight(`learningRateScale of ${group.name}`, group.learningRateScale ?? 1),
       group.optimizer.learningRate !== undefined &&

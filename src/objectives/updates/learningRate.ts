@@ -1,6 +1,6 @@
 /** The learning rate that an optimizer is configured with. */
 
-import { type Kind, notAWeight, refuse } from '../../core/options.js'
+import { notAWeight, refuse } from '../../core/options.js'
 import type { Schedule } from '../../core/schedule.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Optimizer } from './optimizer.js'
@@ -14,12 +14,6 @@ export interface RateOptions {
    * The learning rate of a learner. Default: none, so that every call of `update` passes its own.
    */
   readonly learningRate?: LearningRate
-}
-
-/** A number or a function. */
-export const aRate: Kind = {
-  expected: 'a number or a schedule',
-  holds: (value) => typeof value === 'number' || typeof value === 'function',
 }
 
 /** Numbers of updates at which a schedule is sampled for its description. */

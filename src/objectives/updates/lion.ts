@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aRate, configured, type RateOptions } from './learningRate.js'
+import { LION_OPTIONS } from '../optionKinds.js'
+import { configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface LionOptions extends RateOptions {
@@ -35,7 +36,7 @@ export interface LionState {
  * lion().name // 'lion'
  */
 export const lion = (options: LionOptions = {}): Optimizer<LionState> => {
-  checkOptions('lion', options, { learningRate: aRate, beta1: aNumber, beta2: aNumber, weightDecay: aNumber })
+  checkOptions('lion', options, LION_OPTIONS)
   const { beta1 = 0.9, beta2 = 0.99, weightDecay = 0 } = options
   checkNumbers('lion', { share: { beta1, beta2 }, positive: { weightDecay } })
   const mix = (beta: number) => (g?: tf.Tensor, m?: tf.Tensor) => tf.add(tf.mul(m!, beta), tf.mul(g!, 1 - beta))

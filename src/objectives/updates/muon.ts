@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aRate, configured, type RateOptions } from './learningRate.js'
+import { MUON_OPTIONS } from '../optionKinds.js'
+import { configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface MuonOptions extends RateOptions {
@@ -75,14 +76,7 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  * muon({ scale: 'match-adamw' }).name // 'muon'
  */
 export const muon = (options: MuonOptions = {}): Optimizer<MuonState> => {
-  checkOptions('muon', options, {
-    learningRate: aRate,
-    momentum: aNumber,
-    form: oneOf('classical', 'nesterov'),
-    weightDecay: aNumber,
-    iterations: aNumber,
-    scale: oneOf('original', 'match-adamw'),
-  })
+  checkOptions('muon', options, MUON_OPTIONS)
   const { momentum = 0.95, form = 'nesterov', weightDecay = 0.1, iterations = 5, scale = 'original' } = options
   checkNumbers('muon', { share: { momentum }, positive: { weightDecay } })
   refuse('muon', [

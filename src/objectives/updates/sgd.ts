@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aRate, configured, type RateOptions } from './learningRate.js'
+import { SGD_OPTIONS } from '../optionKinds.js'
+import { configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface SGDOptions extends RateOptions {
@@ -35,12 +36,7 @@ export interface SGDState {
  * sgd({ momentum: 0.9 }).name // 'sgd'
  */
 export const sgd = (options: SGDOptions = {}): Optimizer<SGDState> => {
-  checkOptions('sgd', options, {
-    learningRate: aRate,
-    momentum: aNumber,
-    form: oneOf('classical', 'nesterov'),
-    weightDecay: aNumber,
-  })
+  checkOptions('sgd', options, SGD_OPTIONS)
   const { momentum = 0, form = 'classical', weightDecay = 0 } = options
   checkNumbers('sgd', { share: { momentum }, positive: { weightDecay } })
   return configured<SGDState>(

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
+import { WEIGHT_AVERAGE_KINDS, WEIGHT_AVERAGE_OPTIONS } from '../optionKinds.js'
 import { mapNamed } from './optimizer.js'
 
 /** A running average of the weights, which changes less from step to step than they do. */
@@ -32,8 +33,8 @@ const between = (a: tf.Tensor, p: tf.Tensor, keep: number): tf.Tensor =>
  * weightAverage({ decay: 0 }).update({ w: tf.scalar(1) }, { w: tf.scalar(3) }, 0).w.dataSync() // [3]
  */
 export const weightAverage = (kind: { readonly decay: number } | 'uniform'): WeightAverage => {
-  if (typeof kind === 'object') checkOptions('weightAverage', kind, { decay: aNumber })
-  else checkOptions('weightAverage', { kind }, { kind: oneOf('uniform') })
+  if (typeof kind === 'object') checkOptions('weightAverage', kind, WEIGHT_AVERAGE_OPTIONS)
+  else checkOptions('weightAverage', { kind }, WEIGHT_AVERAGE_KINDS)
   if (kind !== 'uniform' && !(kind.decay >= 0 && kind.decay < 1))
     throw new RangeError(`weightAverage: decay must be from 0 to below 1, got ${kind.decay}`)
   return {

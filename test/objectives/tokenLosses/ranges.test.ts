@@ -4,7 +4,6 @@
  */
 import { describe, expect, it } from 'vitest'
 import { policyLoss } from '../../../src/objectives/policyLoss.js'
-import { anAggregation } from '../../../src/objectives/tokenLosses/aggregation.js'
 import { cispo } from '../../../src/objectives/tokenLosses/cispo.js'
 import { clippedSurrogate } from '../../../src/objectives/tokenLosses/clippedSurrogate.js'
 import { clipCov, klCov } from '../../../src/objectives/tokenLosses/covariance.js'
@@ -81,17 +80,19 @@ describe('dppo without a bound', () => {
 describe('an aggregation', () => {
   it.each([
     ['another mode', { mode: 'seq-mean', length: 4 }],
+    ['no mode', { length: 4 }],
     ['no length', { mode: 'seq-mean-token-sum-norm' }],
     ['a length in words', { mode: 'seq-mean-token-sum-norm', length: '4' }],
     ['nothing', null],
     ['a word that is none', 'token-means'],
     ['a number', 4],
-  ])('is no record with %s', (_, value) => {
-    expect(anAggregation.holds(value)).toBe(false)
+  ])('is refused with %s', (_, value) => {
+    const call = () => policyLoss({ objective: cispo(), aggregation: value as never }) // as from plain JavaScript
+    expect(call).toThrow(/^policyLoss\S*: .*(aggregation|length)/)
   })
 
   it('is a word, or a mode with its length', () => {
-    expect(anAggregation.holds('token-mean')).toBe(true)
-    expect(anAggregation.holds({ mode: 'seq-mean-token-sum-norm', length: 4 })).toBe(true)
+    for (const aggregation of ['token-mean', { mode: 'seq-mean-token-sum-norm', length: 4 }] as const)
+      expect(() => policyLoss({ objective: cispo(), aggregation })).not.toThrow()
   })
 })
