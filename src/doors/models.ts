@@ -13,7 +13,6 @@ export {
   initialLora,
   type LoraParams,
   loraScalings,
-  mergedConfig,
   mergeLora,
   withLora,
 } from '../modules/lora/adapter.js'

@@ -9,7 +9,7 @@ import { own, scope } from '../../src/engine/scope.js'
 import { collectEvents } from '../../src/modules/generation/generateAll.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 import { withLora } from '../../src/modules/lora/adapter.js'
-import { loraConfig } from '../../src/modules/lora/config.js'
+import { type LoraConfig, loraConfig } from '../../src/modules/lora/config.js'
 import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import type { Params } from '../../src/modules/transformer/params.js'
@@ -27,12 +27,16 @@ export interface Versions {
 }
 
 /** The base with a random adapter of rank 4 for each version; the base alone for version 0. */
-export const loraVersions = (config: DecoderConfig, base: Arrays): Versions => ({
+export const loraVersions = (
+  config: DecoderConfig,
+  base: Arrays,
+  targetModules: LoraConfig['targetModules'] = 'all-linear',
+): Versions => ({
   config,
   weights: (version) => {
     const params = makeParams(base)
     if (version === 0) return params
-    const lora = loraConfig({ rank: 4, alpha: 8 })
+    const lora = loraConfig({ rank: 4, alpha: 8, targetModules })
     const { arrays } = randomAdapter(config, lora, keyFromSeed(version))
     return withLora(params, { config: lora, tensors: makeParams(arrays) })
   },

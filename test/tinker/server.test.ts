@@ -1,4 +1,6 @@
 /** The Tinker server over a tiny model, without sockets. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ownedCount } from '../../src/engine/scope.js'
 import type { TinkerApp } from '../../src/tinker/server/app.js'
@@ -18,10 +20,10 @@ const logProbsOf = (result: Readonly<Record<string, unknown>>): readonly number[
 
 describe('the Tinker server', () => {
   /** Runs a test on a server of its own. */
-  const served = (test: (app: TinkerApp) => Promise<void>) => async (): Promise<void> => {
+  const served = (test: (app: TinkerApp, checkpoints: string) => Promise<void>) => async (): Promise<void> => {
     const app = tinkerServer()
     try {
-      await test(app)
+      await test(app, app.checkpoints)
     } finally {
       await app.close()
     }
@@ -58,6 +60,27 @@ describe('the Tinker server', () => {
         expect(info.body).toMatchObject({ lora_rank: 4, train_unembed })
       }
       expect(losses[1]!).toBeLessThan(0.8 * losses[0]!)
+    }),
+  )
+
+  it(
+    'reads a checkpoint that claims train_unembed and has no such adapter as one without',
+    served(async (app, folder) => {
+      const { sessionId, modelId } = await tinkerTrained(app, { rank: 4, train_unembed: false })
+      await step(app, modelId, 1)
+      const { path } = await tinkerResult(app, '/save_weights', { model_id: modelId, seq_id: 3, path: 'old' })
+      const file = join(folder, modelId.replaceAll(':', '+'), 'weights', 'old', 'tinker.json')
+      const info = JSON.parse(readFileSync(file, 'utf8')) as { lora: object }
+      writeFileSync(file, JSON.stringify({ ...info, lora: { ...info.lora, train_unembed: true } }))
+      const { body } = await tinkerPost(app, '/weights_info', { tinker_path: path })
+      expect(body).toMatchObject({ lora_rank: 4, train_unembed: false })
+      const from = { path, optimizer: true, session_id: sessionId, model_seq_id: 7, seq_id: 1 }
+      expect(await tinkerResult(app, '/load_weights', from)).toMatchObject({ path })
+      const other = await tinkerTrained(app, { rank: 4 })
+      const into = { path, optimizer: true, model_id: other.modelId, seq_id: 1 }
+      expect(await tinkerResult(app, '/load_weights', into)).toMatchObject({
+        error: expect.stringContaining('has an adapter with train_unembed false: create the model with these settings'),
+      })
     }),
   )
 

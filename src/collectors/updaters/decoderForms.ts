@@ -10,12 +10,12 @@ import type { AdapterWeights } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
 import { liveFiles } from '../../live/files.js'
-import { adapterModules, type LoraParams, mergedConfig, mergeLora } from '../../modules/lora/adapter.js'
+import { adapterModules, type LoraParams, mergeLora } from '../../modules/lora/adapter.js'
 import { loraConfig } from '../../modules/lora/config.js'
 import { adapterWeights } from '../../modules/lora/weights.js'
 import { hostArrays, type ModelText } from '../../modules/pretrained/pretrained.js'
 import { type PretrainedFilesOptions, pretrainedFiles } from '../../modules/pretrained/saveModel.js'
-import { untieEmbeddings } from '../../modules/pretrained/untie.js'
+import { hasHeadBesideTied, untieEmbeddings } from '../../modules/pretrained/untie.js'
 import { loraNames, moduleOfLora } from '../../modules/transformer/applyLora.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Params } from '../../modules/transformer/params.js'
@@ -37,7 +37,8 @@ export interface DecoderFormsOptions {
     /**
      * `own`: writes an output projection even if the model shares it with the embedding, for
      * servers of an untied copy (`untieEmbeddings`). vLLM 0.32 on CPUs needs it, because it keeps
-     * the old projection of a tied model. Default `as trained`.
+     * the old projection of a tied model. An adapter on the output projection needs it too.
+     * `tandem serve` takes such weights in either case. Default `as trained`, which refuses them.
      */
     readonly projection?: 'as trained' | 'own'
   }
@@ -90,6 +91,14 @@ const adapterOf = (params: Params): AdapterWeights => {
   return adapterWeights({ config, arrays: hostArrays(tensors) })
 }
 
+/** vLLM reads no output projection into a tied model, and samples with the embedding. */
+const TIED_SERVERS: WeightFailure = {
+  _tag: 'WeightFailure',
+  receiver: 'checkpoint folder',
+  reason:
+    'an adapter on the output projection gives this tied model a projection of its own, which servers of the tied model ignore: serve an untied copy (untieEmbeddings) or use tandem serve, and set checkpoints.projection to own',
+}
+
 const refusal = (failure: Failure): WeightFailure => ({
   _tag: 'WeightFailure',
   receiver: 'checkpoint folder',
@@ -123,7 +132,8 @@ export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
       const arrays = arraysOf(params)
       if (checkpoints === undefined) return TE.right({ source: { _tag: 'Arrays', arrays }, remove: async () => {} })
       const { folder, text, float = 'F32', projection = 'as trained' } = checkpoints
-      const model = { config: mergedConfig(config, Object.keys(params)), arrays, text }
+      const model = { config, arrays, text }
+      if (projection !== 'own' && hasHeadBesideTied(config, arrays)) return TE.left(TIED_SERVERS)
       const path = `${folder.replace(/\/+$/, '')}/v${version}`
       return pipe(
         files.writeFolder(path, pretrainedFiles(projection === 'own' ? untieEmbeddings(model) : model, { float })),

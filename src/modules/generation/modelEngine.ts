@@ -15,7 +15,7 @@ import { adapterFromWeights } from '../lora/weights.js'
 import { arithmeticDifferences } from '../pretrained/arithmetic.js'
 import { loadWeights, makeParams } from '../pretrained/pretrained.js'
 import type { DecoderConfig } from '../transformer/config.js'
-import { type Params, parameterShapes } from '../transformer/params.js'
+import { HEAD, type Params, parameterShapes } from '../transformer/params.js'
 import { type EngineLimits, type LocalLLMEngine, makeLLMEngine } from './llmEngine.js'
 import type { Rounding } from './runner/modelRunner.js'
 import { makeRunner } from './runner/runner.js'
@@ -48,16 +48,25 @@ export interface ModelEngineOptions {
 
 const refusal = (reason: string): WeightFailure => ({ _tag: 'WeightFailure', receiver: 'engine', reason })
 
-/** Reads and checks the parameters of a source. */
-const readWeights =
-  (config: DecoderConfig, files: Files) =>
-  (source: WeightSource): TE.TaskEither<WeightFailure, Params> => {
+/**
+ * Reads and checks the parameters of a source. A tied model takes those of an untied one too, with
+ * which it computes from then on.
+ */
+const readWeights = (
+  config: DecoderConfig,
+  files: Files,
+): ((source: WeightSource) => TE.TaskEither<WeightFailure, Params>) => {
+  const { tiedEmbeddings: isTied } = config
+  return (source) => {
     switch (source._tag) {
       case 'Arrays': {
         const stored = new Map([...source.arrays].map(([name, array]) => [name, { type: 'F32' as const, ...array }]))
         return TE.fromEither(
           pipe(
-            checkStored(parameterShapes(config), stored),
+            checkStored(
+              parameterShapes({ ...config, tiedEmbeddings: isTied && !stored.has(`${HEAD}.weight`) }),
+              stored,
+            ),
             E.bimap(({ reason }) => refusal(reason), makeParams),
           ),
         )
@@ -67,13 +76,16 @@ const readWeights =
           loadWeights(source.path, files),
           TE.mapLeft((failure: Failure) => refusal(failure.reason)),
           TE.chainEitherK((loaded) => {
-            const differ = arithmeticDifferences(config, loaded.config)
+            const differ = arithmeticDifferences(config, loaded.config).filter(
+              (path) => !isTied || path !== 'tiedEmbeddings',
+            )
             if (differ.length === 0) return E.right(makeParams(loaded.arrays))
             return E.left(refusal(`${source.path} holds another model: its config differs in ${problemList(differ)}`))
           }),
         )
     }
   }
+}
 
 const withAdapter =
   (config: DecoderConfig) =>

@@ -13,7 +13,7 @@ import { child, type Key, uniforms } from '../../core/key.js'
 import type { PlainArray } from '../../data/generation.js'
 import { scope } from '../../engine/scope.js'
 import { loraNames, moduleOfLora } from '../transformer/applyLora.js'
-import { type DecoderConfig, untiedConfig } from '../transformer/config.js'
+import type { DecoderConfig } from '../transformer/config.js'
 import { HEAD, type Params } from '../transformer/params.js'
 import { type AdaptedProjection, adaptedProjections, type LoraConfig, scalingOf } from './config.js'
 import { projections } from './projections.js'
@@ -121,8 +121,8 @@ export const withLora = (base: Params, adapter: LoraParams): Params => ({
 
 /**
  * Merges an adapter into plain parameters, which compute the same up to rounding:
- * `W + scaling * B A`, or its transpose for weights stored as `[I, O]`. With an adapter on the
- * output projection, `mergedConfig` is the config of the result.
+ * `W + scaling * B A`, or its transpose for weights stored as `[I, O]`. An adapter on the output
+ * projection gives a model with tied embeddings a projection of its own, `lm_head.weight`.
  *
  * Errors   throws if the model has no projection for a module of the adapter, or the base lacks its
  *          weight.
@@ -146,13 +146,6 @@ export const mergeLora = (model: DecoderConfig, base: Params, { config, tensors 
   const modules = adapterModules(Object.keys(tensors))
   return { ...base, ...Object.fromEntries(modules.map((module) => [`${module}.weight`, scope(() => merged(module))])) }
 }
-
-/**
- * Returns the config of a model into which an adapter with tensors of these names is merged. An
- * adapter on the output projection gives a model with tied embeddings a projection of its own.
- */
-export const mergedConfig = (config: DecoderConfig, names: Iterable<string>): DecoderConfig =>
-  config.tiedEmbeddings && adapterModules(names).includes(HEAD) ? untiedConfig(config) : config
 
 /**
  * Returns why tensors are not a valid adapter of a model, or `undefined`. An adapter includes its

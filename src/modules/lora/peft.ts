@@ -29,15 +29,16 @@ const failure =
   ({ reason }: { readonly reason: string }): ModelFailure =>
     modelFailure(folder, reason, file)
 
-/** The base's own output projection, which PEFT saves beside an adapter on it. */
+/**
+ * The base's own output projection, which PEFT saves beside an adapter on it. It is checked, and
+ * left out because the base has it.
+ */
 const COPY = `${HEAD}.base_layer.weight`
 
 /** Returns the arrays of an adapter by the names that this project uses. */
 const withoutPrefix = (arrays: ReadonlyMap<string, StoredArray>): ReadonlyMap<string, StoredArray> =>
   new Map(
-    [...arrays]
-      .map(([name, array]) => [name.startsWith(PEFT_PREFIX) ? name.slice(PEFT_PREFIX.length) : name, array] as const)
-      .filter(([name]) => name !== COPY),
+    [...arrays].map(([name, array]) => [name.startsWith(PEFT_PREFIX) ? name.slice(PEFT_PREFIX.length) : name, array]),
   )
 
 /**
@@ -55,8 +56,12 @@ const adapterOf = (
   const lora = settled(read, arrays)
   return pipe(
     adaptedProjections(config, lora),
-    E.chain((adapted) => checkStored(adapterShapes(adapted), arrays)),
-    E.map((checked) => ({ config: lora, arrays: checked })),
+    E.chain((adapted) => {
+      const copy =
+        adapted.has(HEAD) && arrays.has(COPY) ? [[COPY, [config.vocabularySize, config.hiddenSize]] as const] : []
+      return checkStored(new Map<string, readonly number[]>([...adapterShapes(adapted), ...copy]), arrays)
+    }),
+    E.map((checked) => ({ config: lora, arrays: new Map([...checked].filter(([name]) => name !== COPY)) })),
   )
 }
 

@@ -7,6 +7,7 @@ import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { liveFiles } from '../../live/files.js'
 import { type DecoderConfig, formatConfig } from '../transformer/config.js'
 import type { Pretrained } from './pretrained.js'
+import { hasHeadBesideTied, untieEmbeddings } from './untie.js'
 
 export interface PretrainedFilesOptions {
   /** The number format of the file. 16-bit formats round to nearest. Default F32. */
@@ -29,14 +30,16 @@ const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<strin
 
 /**
  * Returns the files of a model folder. `loadPretrained` and Transformers load equal numbers from
- * them, rounded if a 16-bit format is used.
+ * them, rounded if a 16-bit format is used. A model with tied embeddings whose weights have an
+ * output projection is written as one with a projection of its own.
  */
 export const pretrainedFiles = (
-  { config, arrays, text }: Pretrained,
+  model: Pretrained,
   options: PretrainedFilesOptions = {},
 ): Readonly<Record<string, Uint8Array | string>> => {
   checkOptions('pretrainedFiles', options, { float: oneOf('F32', 'F16', 'BF16') })
   const { float = 'F32' } = options
+  const { config, arrays, text } = hasHeadBesideTied(model.config, model.arrays) ? untieEmbeddings(model) : model
   return {
     ...text.files,
     'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,

@@ -1,6 +1,8 @@
 /** Conversion of models with a tied output projection to models with a separate one. */
+import { orThrow } from '../../core/failure.js'
 import type { HostArray } from '../../core/hostArray.js'
-import { type DecoderConfig, untiedConfig } from '../transformer/config.js'
+import { type DecoderConfig, formatConfig, parseConfig } from '../transformer/config.js'
+import { HEAD } from '../transformer/params.js'
 
 /** A decoder's config and arrays. */
 interface Numbers {
@@ -8,10 +10,19 @@ interface Numbers {
   readonly arrays: ReadonlyMap<string, HostArray>
 }
 
+const HEAD_WEIGHT = `${HEAD}.weight`
+
+/**
+ * Returns true for a model with tied embeddings whose weights have an output projection, as those
+ * into which an adapter on it was merged. It computes with that projection.
+ */
+export const hasHeadBesideTied = (config: DecoderConfig, arrays: Pick<Numbers['arrays'], 'has'>): boolean =>
+  config.tiedEmbeddings && arrays.has(HEAD_WEIGHT)
+
 /**
  * Gives a model its own output projection, equal to the embedding, without changing its results. A
- * model that already has one is returned unchanged. Such a checkpoint is needed for servers that
- * keep old numbers of a tied table after a reload (vLLM 0.32 on CPUs).
+ * model that already has one keeps it. Such a checkpoint is needed for servers that keep old
+ * numbers of a tied table after a reload (vLLM 0.32 on CPUs).
  *
  * Shapes   adds `lm_head.weight` `[V, D]`: the embedding's own array, not a copy.
  * Errors   throws RangeError if the embedding is missing.
@@ -20,11 +31,11 @@ export const untieEmbeddings = <M extends Numbers>(model: M): M => {
   const { config, arrays } = model
   if (!config.tiedEmbeddings) return model
   const name = `${config.embedding.name}.weight`
-  const table: HostArray | undefined = arrays.get(name)
+  const table = arrays.get(HEAD_WEIGHT) ?? arrays.get(name)
   if (table === undefined) throw new RangeError(`untieEmbeddings: parameter '${name}' is missing`)
   return {
     ...model,
-    config: untiedConfig(config),
-    arrays: new Map([...arrays, ['lm_head.weight', table]]),
+    config: orThrow(parseConfig({ ...formatConfig(config), tie_word_embeddings: false })),
+    arrays: new Map([...arrays, [HEAD_WEIGHT, table]]),
   }
 }

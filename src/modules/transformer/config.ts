@@ -3,7 +3,7 @@
  * transformer.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import { type ConfigFailure, orThrow } from '../../core/failure.js'
+import type { ConfigFailure } from '../../core/failure.js'
 import type { Architecture, DecoderConfig } from './config/description.js'
 import { gemma2, gemma3 } from './config/gemma.js'
 import { gpt2, gptNeo } from './config/gpt.js'
@@ -76,7 +76,3 @@ export const formatConfig = (config: DecoderConfig): Readonly<Record<string, unk
   }
   return config.source
 }
-
-/** Returns the config of a model with the same arithmetic and its own output projection. */
-export const untiedConfig = (config: DecoderConfig): DecoderConfig =>
-  orThrow(parseConfig({ ...formatConfig(config), tie_word_embeddings: false }))

@@ -385,9 +385,13 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
   return { hidden: toPlaces(forwardTokens(params, config, tokens), segment.filled), layers: made }
 }
 
-/** Computes the logits of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */
+/**
+ * Computes the logits of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. A
+ * model with tied embeddings uses an output projection too if the parameters have one.
+ */
 export const logitsOf = (params: Params, config: DecoderConfig, hidden: tf.Tensor): tf.Tensor => {
-  const weight = parameter(params, `${config.tiedEmbeddings ? config.embedding.name : HEAD}.weight`)
+  const { tiedEmbeddings, embedding } = config
+  const weight = params[`${HEAD}.weight`] ?? parameter(params, `${tiedEmbeddings ? embedding.name : HEAD}.weight`)
   const logits = addLora(params, HEAD, { x: hidden, y: tf.matMul(hidden, weight, false, true) })
   const { logitSoftCap: cap } = config
   return cap === null ? logits : tf.mul(tf.tanh(tf.div(logits, cap)), cap)

@@ -4,7 +4,7 @@ import type { FileContents } from '../../core/capabilities.js'
 import { scope } from '../../engine/scope.js'
 import type { LocalLearner } from '../../learners/localLearner.js'
 import type { LoraOptions } from '../../learners/trainable.js'
-import { mergedConfig, mergeLora } from '../../modules/lora/adapter.js'
+import { mergeLora } from '../../modules/lora/adapter.js'
 import { loraConfig } from '../../modules/lora/config.js'
 import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import { type PretrainedFilesOptions, pretrainedFiles } from '../../modules/pretrained/saveModel.js'
@@ -39,7 +39,7 @@ const mergedModel = (
     Object.entries(learner.weights()).filter(([name]) => moduleOfLora(name) !== undefined),
   )
   const arrays = scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
-  return { ...model, config: mergedConfig(model.config, Object.keys(tensors)), arrays }
+  return { ...model, arrays }
 }
 
 /**

@@ -8,6 +8,8 @@ import { z } from 'zod'
 import type { Calendar, Files } from '../../core/capabilities.js'
 import type { Failure } from '../../core/failure.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
+import { ADAPTER_CONFIG } from '../../modules/lora/peft.js'
+import { HEAD } from '../../modules/transformer/params.js'
 import { loraSchema } from '../protocol/jsonWire.js'
 import { type CheckpointPath, formatTinkerPath } from '../protocol/paths.js'
 
@@ -24,6 +26,9 @@ const infoSchema = z.object({
   /** The time after which it is deleted; absent for a checkpoint that is kept. */
   expires_at: z.string().optional(),
 })
+
+/** The part of an adapter's settings that lists its modules. */
+const targetsSchema = z.object({ target_modules: z.array(z.string()) })
 
 /** The stored record of a checkpoint. */
 type CheckpointInfo = z.infer<typeof infoSchema>
@@ -75,6 +80,25 @@ interface CheckpointWorld {
   readonly owner: string | null
 }
 
+/**
+ * Returns the stored record with the parts that its adapter has: earlier servers recorded
+ * `train_unembed` without training it.
+ */
+const trained =
+  (files: Files, folder: string) =>
+  (found: CheckpointInfo): TE.TaskEither<Failure, CheckpointInfo> =>
+    found.lora?.train_unembed !== true
+      ? TE.right(found)
+      : pipe(
+          files.readText(`${folder}/${ADAPTER_CONFIG}`),
+          TE.map((text) => {
+            const settings = parseJsonAs(targetsSchema, text)
+            const hasHead = E.isLeft(settings) || settings.right.target_modules.includes(HEAD)
+            return hasHead ? found : { ...found, lora: { ...found.lora!, train_unembed: false } }
+          }),
+          TE.orElse(() => TE.right(found)), // without the file, loading refuses the checkpoint
+        )
+
 /** Checkpoints under a folder, which is made when the first one is saved. */
 export const makeCheckpoints = (root: string, { files, calendar, owner }: CheckpointWorld): Checkpoints => {
   const isOwn = (found: CheckpointInfo): boolean => owner === null || found.owner === undefined || found.owner === owner
@@ -95,6 +119,7 @@ export const makeCheckpoints = (root: string, { files, calendar, owner }: Checkp
           ),
         ),
       ),
+      TE.chain(trained(files, folderOf(path))),
     )
   const info = (path: CheckpointPath): TE.TaskEither<Failure, CheckpointInfo> =>
     pipe(

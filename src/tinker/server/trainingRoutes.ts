@@ -228,6 +228,12 @@ export const saveWeightsForSampler = (desk: Desk, body: Bodies['save_weights_for
   return inTurn(desk, { ...sent, modelId: body.model_id, seqId: body.seq_id, work })
 }
 
+/** Lists the settings of a checkpoint's adapter that differ from those of a model. */
+const differentParts = (saved: TinkerLora, model: TinkerLora): readonly string[] =>
+  (['rank', 'train_unembed', 'train_mlp', 'train_attn'] as const)
+    .filter((name) => saved[name] !== model[name])
+    .map((name) => `${name} ${saved[name]}`)
+
 const loading =
   (desk: Desk, body: Bodies['load_weights'], path: CheckpointPath) =>
   async ({ model }: ModelEntry): Promise<FutureResult> => {
@@ -235,6 +241,11 @@ const loading =
     if (E.isLeft(info)) return failedWith(describe(info.left))
     if (info.right.base_model !== model.baseModel)
       return failedWith(`${body.path} belongs to the base model ${info.right.base_model}, not ${model.baseModel}`)
+    const parts = info.right.lora !== null && model.lora !== null ? differentParts(info.right.lora, model.lora) : []
+    if (parts.length > 0)
+      return failedWith(
+        `${body.path} has an adapter with ${parts.join(', ')}: create the model with these settings, or from the checkpoint`,
+      )
     const optimizer = body.optimizer ? 'restored' : 'fresh'
     const loaded = await model.load(desk.checkpoints.folderOf(path), { files: liveFiles, optimizer })()
     return E.isLeft(loaded)

@@ -5,11 +5,13 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../../src/collectors/updaters/vLLMUpdater.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { scope } from '../../../src/engine/scope.js'
+import { own, scope } from '../../../src/engine/scope.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
 import { hostArrays, makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import { localClient } from '../../../src/modules/remote/localClient.js'
+import type { DecoderConfig } from '../../../src/modules/transformer/config.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
+import { requireLeft } from '../../../src/testing/results.js'
 import { useEngine } from '../../kit/engine.js'
 import { rightOf } from '../../kit/results.js'
 import { byteConfig, byteText } from '../../kit/small.js'
@@ -21,11 +23,11 @@ const config = byteConfig()
 const folder = mkdtempSync(join(tmpdir(), 'tandem-updater-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const base = () => scope(() => hostArrays(initialParams(config, keyFromSeed(1), 0.5)))
+const base = (config: DecoderConfig) => scope(() => hostArrays(initialParams(config, keyFromSeed(1), 0.5)))
 
 /** Two engines of this process. */
-const engines = () => {
-  const arrays = base()
+const engines = (config = byteConfig()) => {
+  const arrays = base(config)
   const clients = ['one', 'two'].map((name) => {
     const engine = scope(() => modelEngine({ config, params: makeParams(arrays), limits: { memoryBytes: 2 ** 22 } }))
     return localClient(engine, name)
@@ -66,6 +68,46 @@ describe('vLLMUpdater on engines of this process', () => {
     expect(rounds.worstProbeGap).toBeLessThan(1e-4)
     expect(rounds.worstSampleGap).toBeLessThan(1e-4)
     if (by === 'folder') expect(readdirSync(folder).sort()).toEqual(['v4', 'v5'])
+    updater.release()
+    await close()
+  })
+
+  it.each(['arrays', 'folder'] as const)(
+    'replaces a tied model by %s with the output projection of an adapter',
+    async (by) => {
+      const tied = byteConfig({ tiedEmbeddings: true })
+      const { arrays, clients, close } = engines(tied)
+      const checkpoints = { folder, text: byteText(), projection: 'own' as const }
+      const updater = vLLMUpdater({
+        clients,
+        how: 'full',
+        model: { config: tied, ...(by === 'folder' && { checkpoints }) },
+      })
+      const versions = loraVersions(tied, arrays, ['lm_head'])
+      const rounds = await syncRounds(versions, { clients, updater }, { rounds: 3, parallel: 4 })
+      expect([rounds.mixed, rounds.failed]).toEqual([0, 0])
+      expect(rounds.worstProbeGap).toBeLessThan(1e-4)
+      expect(rounds.worstSampleGap).toBeLessThan(1e-4)
+      updater.release()
+      await close()
+    },
+  )
+
+  it('refuses an output projection that servers of a tied model would ignore, before any server is changed', async () => {
+    const tied = byteConfig({ tiedEmbeddings: true })
+    const { arrays, clients, close } = engines(tied)
+    const updater = vLLMUpdater({
+      clients,
+      how: 'full',
+      model: { config: tied, checkpoints: { folder, text: byteText() } },
+    })
+    using adapted = own(scope(() => loraVersions(tied, arrays, ['lm_head']).weights(1)))
+    const refused = requireLeft(await updater.push(adapted.value, 1)())
+    expect(refused).toMatchObject({
+      report: null,
+      reason: expect.stringContaining('set checkpoints.projection to own'),
+    })
+    for (const client of clients) expect(await rightOf(client.state)).toMatchObject({ version: 0, isPaused: false })
     updater.release()
     await close()
   })

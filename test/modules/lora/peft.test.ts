@@ -166,6 +166,23 @@ describe('a damaged adapter folder', () => {
     expect(await saidWith({ 'adapter_model.safetensors': weightsWith(change) })).toContain(expected)
   })
 
+  it.each([
+    ['no adapter on it', adapter, "'lm_head.base_layer.weight' is not a parameter"],
+    [
+      'another vocabulary',
+      randomAdapter(config, loraConfig({ rank: 2, targetModules: ['lm_head'] }), keyFromSeed(1)),
+      "'lm_head.base_layer.weight' is [8,16], the config requires [32,16]",
+    ],
+  ])(
+    'with an output projection of the base and %s is refused by name',
+    async (_, { config: lora, arrays }, expected) => {
+      const copy = { shape: [8, 16], data: new Float32Array(128) }
+      const more = { config: lora, arrays: new Map([...arrays, ['lm_head.base_layer.weight', copy] as const]) }
+      await write(adapterFiles(more))
+      expect(sentence(await leftOf(loadAdapter(folder, config)))).toContain(expected)
+    },
+  )
+
   it('for another model names what does not fit', async () => {
     const text = JSON.stringify({ ...parsed(), target_modules: ['c_attn'] })
     expect(await saidWith({ 'adapter_config.json': text })).toContain("'c_attn' is not a projection of this model")

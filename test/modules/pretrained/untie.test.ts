@@ -3,12 +3,14 @@ import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { scope } from '../../../src/engine/scope.js'
 import { hostArrays, makeParams } from '../../../src/modules/pretrained/pretrained.js'
+import { pretrainedFiles } from '../../../src/modules/pretrained/saveModel.js'
 import { untieEmbeddings } from '../../../src/modules/pretrained/untie.js'
 import { initialParams, parameterShapes } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { anySmallConfig } from '../../kit/configs.js'
 import { useEngine } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
+import { byteText } from '../../kit/small.js'
 
 useEngine()
 
@@ -40,6 +42,16 @@ describe('untieEmbeddings', () => {
       return rows.map((row) => [...row])
     })
     expect(own).toEqual(tied)
+  })
+
+  it('keeps the projection of weights that have one, with which a model folder is written', () => {
+    const config = tinyConfig({ tiedEmbeddings: true })
+    const arrays = scope(() => hostArrays(initialParams(config, keyFromSeed(1), 0.5)))
+    const head = { shape: arrays.get('model.embed_tokens.weight')!.shape, data: new Float32Array(512).fill(2) }
+    const model = { config, arrays: new Map([...arrays, ['lm_head.weight', head] as const]) }
+    expect(untieEmbeddings(model).arrays.get('lm_head.weight')).toBe(head)
+    const files = pretrainedFiles({ ...model, text: byteText() })
+    expect(JSON.parse(String(files['config.json']))).toMatchObject({ tie_word_embeddings: false })
   })
 
   it('throws if the embedding is missing', () => {
