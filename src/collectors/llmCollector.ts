@@ -5,6 +5,7 @@ import type { Clock, Timers } from '../core/capabilities.js'
 import { FailureError } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import { aFunction, aNumber, anything, aRecord, checkOptions, oneOf } from '../core/options.js'
+import type { Absent, Needs, Unwritten } from '../data/needs.js'
 import type { Policy, TokenAction } from '../data/policy.js'
 import type { WeightFailure } from '../data/weights.js'
 import { type Owned, own, scope } from '../engine/scope.js'
@@ -53,13 +54,13 @@ export interface BatchOptions<B, Q> extends TurnBatches {
 }
 
 /** The options of all collectors. */
-interface CommonOptions<O, P, Q> {
+interface CommonOptions<B, Q> {
   readonly key: Key
   /** The initial position. Default: the beginning. */
   readonly start?: CollectorPosition
   /** An episode longer than this many turns fails. Default 64. */
   readonly maxTurns?: number
-  readonly batches?: BatchOptions<CollectedBatch<O, P>, Q>
+  readonly batches?: BatchOptions<B, Q>
   readonly time?: { readonly clock?: Clock; readonly timers?: Timers }
 }
 
@@ -69,11 +70,14 @@ type PolicyOption<O, P> =
   | { readonly policyFactory: () => Policy<O, P>; readonly policy?: never }
 
 /** Plays the elements of one environment in lockstep, with one policy call per turn. */
-export type LLMCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<O, P, Q> &
+export type LLMCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<CollectedBatch<O, P>, Q> &
   PolicyOption<O, P> & { readonly env: Env<O, P>; readonly concurrent?: never }
 
 /** Plays rollouts of many tasks concurrently. */
-export type ConcurrentCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<O, P, Q> &
+export type ConcurrentCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<
+  CollectedBatch<O, P>,
+  Q
+> &
   PolicyOption<O, P> & {
     /**
      * Makes the environment of a task, counted from 0. Its batch is one group. Equal tasks must
@@ -257,7 +261,7 @@ const CONCURRENT_KINDS = {
   ...{ tokenBudget: aNumber, onFailure: anything, maxFailureShare: aNumber },
 }
 
-type AnyOptions = Pick<CommonOptions<unknown, unknown, unknown>, 'maxTurns'> & {
+type AnyOptions = Pick<CommonOptions<unknown, unknown>, 'maxTurns'> & {
   readonly env: unknown
   readonly batches?: Pick<BatchOptions<unknown, unknown>, keyof TurnBatches | 'totalDialogTurns'>
   readonly concurrent?: unknown
@@ -290,11 +294,20 @@ const runRulesOf = <O, P, Q>(options: ConcurrentCollectorOptions<O, P, Q>): RunR
   })
 }
 
-/** The overloads of `LLMCollector`: one environment, or one per task. */
-interface MakeCollector {
-  <O, P, Q = CollectedBatch<O, P>>(options: ConcurrentCollectorOptions<O, P, Q>): ConcurrentLLMCollector<O, P, Q>
-  <O, P, Q = CollectedBatch<O, P>>(options: LLMCollectorOptions<O, P, Q>): LLMCollector<Q>
-}
+/** An environment, or with `concurrent` a function that makes that of a task. */
+type EnvOf<O, A, N> = [N] extends [never] ? Env<O, A> : (task: number) => Env<O, A>
+
+/**
+ * The parts of a collector. The policy reads `In` and writes `P`; the environment has states `O`
+ * and takes actions `A`. `N` is `never` without `concurrent`.
+ */
+type CollectorParts<In, P, O, A, N extends number, Q> = CommonOptions<CollectedBatch<O, P>, Q> &
+  PolicyOption<In, P> & {
+    readonly env: EnvOf<O, A, N>
+    readonly concurrent?: ConcurrentOptions & { readonly maxInFlight: N }
+  }
+
+type CollectorOf<O, P, N, Q> = [N] extends [never] ? LLMCollector<Q> : ConcurrentLLMCollector<O, P, Q>
 
 const START: CollectorPosition = { batch: 0, remembered: {} }
 
@@ -332,16 +345,24 @@ const START: CollectorPosition = { batch: 0, remembered: {} }
  * const env = scriptedEnv([{ rewards: [1] }])
  * LLMCollector({ env, policy: scriptedPolicy({ answers: [] }), key: keyFromSeed(1) }).start // { batch: 0, remembered: {} }
  */
-export const LLMCollector: MakeCollector = <O, P, Q>(
-  options: LLMCollectorOptions<O, P, Q> | ConcurrentCollectorOptions<O, P, Q>,
-): never => {
+export const LLMCollector = <
+  In,
+  A,
+  P extends Needs<Unwritten<A, P>, A>,
+  O extends Needs<Absent<In, O>, In>,
+  N extends number = never,
+  Q = CollectedBatch<O, P>,
+>(
+  parts: CollectorParts<In, P, O, A, N, Q>,
+): CollectorOf<O, P, N, Q> => {
+  const options = parts as unknown as LLMCollectorOptions<O, P, Q> | ConcurrentCollectorOptions<O, P, Q> // the policy reads `O`, and the environment takes `P`, by the constraints
   checkOptions('LLMCollector', options, KINDS)
   if (options.batches !== undefined) checkOptions('LLMCollector: batches', options.batches, BATCH_KINDS)
   if (options.concurrent !== undefined) checkOptions('LLMCollector: concurrent', options.concurrent, CONCURRENT_KINDS)
   const problems = problemsOf(options as AnyOptions) // fewer fields
   if (problems.length > 0) throw new RangeError(`LLMCollector: ${problems.join('; ')}`)
   const { key, start = START, maxTurns = 64, batches = {}, time = {} } = options
-  // Both results have the types that the overloads declare.
+  // Both results have the type of `CollectorOf`.
   if (options.concurrent !== undefined) {
     const rules = runRulesOf(options)
     const begin = (given: RolloutRunOptions = {}): RolloutRun<O, P> => rolloutRun(rules, given)

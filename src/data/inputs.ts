@@ -11,7 +11,7 @@ export type Inputs = Readonly<Record<string, string>>
 /** A part of a run that reads inputs. */
 export interface WithInputs {
   /** Returns the digests of the inputs. Reads all of them. Default: none. */
-  readonly inputs?: () => Inputs
+  readonly inputs?: (() => Inputs) | undefined
 }
 
 /** Joins inputs. Others of the same name get a number. */

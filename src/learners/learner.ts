@@ -3,6 +3,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { Failure, FileFailure, ModelFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import type { Absent, Needs } from '../data/needs.js'
 import type { Ragged } from '../data/tensorDict/leaf.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
@@ -57,7 +58,7 @@ export interface Learner<in B, out M> {
    *          step. Rejects with RangeError for a batch with missing entries (all are listed), for
    *          rows that do not match each other, and while another update is running.
    */
-  readonly update: (batch: TensorDict<B>) => TaskEither<LearnerFailure, Update<M>>
+  readonly update: <S extends Needs<Absent<B, S>, B>>(batch: TensorDict<S>) => TaskEither<LearnerFailure, Update<M>>
   /**
    * Computes log-probabilities of `tokens.response` under the current weights, in nats, at the
    * temperature of the batch.

@@ -6,9 +6,7 @@ import { assign } from '../data/tensorDict/merge.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { find } from '../data/tensorDict/tensorDict.js'
 import { own, scope } from '../engine/scope.js'
-import type { Learner } from '../learners/learner.js'
 import type { CompletionEntries } from '../objectives/lossRows.js'
-import type { UpdateMetrics } from '../run/metrics/records.js'
 import type { AnyRun } from '../run/parts/run.js'
 import type { ModelWork } from './modelDesk.js'
 import type { ProgressLine, ReplayLine, ReplayRequest } from './modelProtocol.js'
@@ -46,8 +44,8 @@ const learned = async (run: AnyRun, batch: TensorDict): Promise<Numbers> => {
   const entries = run.rate === undefined ? {} : orThrow(await run.rate(batch)())
   using rated = own(scope(() => run.advantage(assign(batch, entries))))
   const before = await logProbsOf(run, batch)
-  const learner = run.learner as unknown as Learner<unknown, UpdateMetrics> // the batch is the learner's, by the types of the run's parts
-  const { metrics, learningRate, steps } = orThrow(await learner.update(rated.value)())
+  const its = rated.value as TensorDict<never> // the batch is the learner's, by the types of the run's parts
+  const { metrics, learningRate, steps } = orThrow(await run.learner.update(its)())
   const after = await logProbsOf(run, batch)
   return { ...numbersIn(metrics), learningRate, optimizerSteps: steps.length, ...movement(before, after) }
 }

@@ -4,6 +4,7 @@ import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { compilerOptions } from '../../scripts/kit/compilerOptions.js'
 import { PRELUDE, WRONG_PROGRAMS } from './wrongPrograms.js'
+import { WIRING_PRELUDE, WRONG_WIRING } from './wrongWiring.js'
 
 /** Compiles texts as files of this folder, which need not exist. */
 const compile = (texts: ReadonlyMap<string, string>): ts.Program => {
@@ -35,11 +36,9 @@ const problemsOf = (program: ts.Program, name: string): readonly { readonly line
   }))
 }
 
-const LINES_BEFORE = PRELUDE.split('\n').length - 1
-
 /** The prelude, and each expression on a line of its own. */
-const fileOf = (expressions: readonly string[]): string =>
-  `${PRELUDE}${expressions.map((text, i) => `export const line${i} = () => ${text}\n`).join('')}`
+const fileOf = (prelude: string, expressions: readonly string[]): string =>
+  `${prelude}${expressions.map((text, i) => `export const line${i} = () => ${text}\n`).join('')}`
 
 const KEYS = Array.from({ length: 60 }, (_, i) => `key${i}`)
 
@@ -59,25 +58,77 @@ ${Array.from({ length: 100 }, (_, i) => `export const use${i} = ${operation(i)}`
 
 const program = compile(
   new Map([
-    ['wrong.ts', fileOf(WRONG_PROGRAMS.map(({ wrong }) => wrong))],
-    ['right.ts', fileOf(WRONG_PROGRAMS.map(({ right }) => right))],
+    [
+      'wrong.ts',
+      fileOf(
+        PRELUDE,
+        WRONG_PROGRAMS.map(({ wrong }) => wrong),
+      ),
+    ],
+    [
+      'right.ts',
+      fileOf(
+        PRELUDE,
+        WRONG_PROGRAMS.map(({ right }) => right),
+      ),
+    ],
+    [
+      'wrongWiring.ts',
+      fileOf(
+        WIRING_PRELUDE,
+        WRONG_WIRING.map(({ wrong }) => wrong),
+      ),
+    ],
+    [
+      'rightWiring.ts',
+      fileOf(
+        WIRING_PRELUDE,
+        WRONG_WIRING.map(({ right }) => right),
+      ),
+    ],
     ['wide.ts', WIDE],
   ]),
 )
-const found = problemsOf(program, 'wrong.ts')
+
+/** Returns the messages of each expression of a file, and those of other lines. */
+const messagesIn = (name: string, prelude: string, count: number) => {
+  const [found, before] = [problemsOf(program, name), prelude.split('\n').length - 1]
+  const lines = Array.from({ length: count }, (_, i) => before + i)
+  return {
+    of: lines.map((line) => found.filter((problem) => problem.line === line).map(({ text }) => text)),
+    elsewhere: found.filter(({ line }) => !lines.includes(line)),
+  }
+}
 
 describe('wrong programs', () => {
-  it.each(WRONG_PROGRAMS.map((each, i) => [each.title, each, i] as const))('%s', (_, { message, firstLine }, i) => {
-    const texts = found.filter(({ line }) => line === LINES_BEFORE + i).map(({ text }) => text)
-    expect(texts).not.toEqual([])
-    expect(texts.join('\n')).toContain(message)
-    if (firstLine !== undefined) expect(texts[0]!.split('\n')[0]).toContain(firstLine)
+  const found = messagesIn('wrong.ts', PRELUDE, WRONG_PROGRAMS.length)
+
+  it.each(WRONG_PROGRAMS.map((each, i) => [each.title, each, i] as const))('%s', (_, { message }, i) => {
+    expect(found.of[i]).not.toEqual([])
+    expect(found.of[i]!.join('\n')).toContain(message)
   })
 
   it('have no errors elsewhere, and the right ones have none', () => {
-    const expected = new Set(WRONG_PROGRAMS.map((_, i) => LINES_BEFORE + i))
-    expect(found.filter(({ line }) => !expected.has(line))).toEqual([])
+    expect(found.elsewhere).toEqual([])
     expect(problemsOf(program, 'right.ts')).toEqual([])
+  })
+})
+
+/** The longest first line, in characters. */
+const LONGEST = 400
+
+describe('the first line of the message of wrong wiring names the fault', () => {
+  const found = messagesIn('wrongWiring.ts', WIRING_PRELUDE, WRONG_WIRING.length)
+
+  it.each(WRONG_WIRING.map((each, i) => [each.title, each, i] as const))('%s', (_, { firstLine }, i) => {
+    const [line = ''] = (found.of[i]![0] ?? '').split('\n')
+    expect(line).toContain(firstLine)
+    expect(line.length).toBeLessThanOrEqual(LONGEST)
+  })
+
+  it('and there are no errors elsewhere, and none in the right programs', () => {
+    expect(found.elsewhere).toEqual([])
+    expect(problemsOf(program, 'rightWiring.ts')).toEqual([])
   })
 })
 

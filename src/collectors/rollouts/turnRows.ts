@@ -61,8 +61,12 @@ type Views<S> = TokenViews<S> & LogProbViews<S> & HistoryViews<S> & TextViews<S>
  * writes messages and there is no text prompt, only `text.response`, the text of the message,
  * exists.
  */
-export type CollectedBatch<O, P = TokenAction> = TensorDict<
-  DeepMerge<DeepMerge<DeepMerge<O, P>, TurnEntries & Views<DeepMerge<O, P>>>, { readonly next: TensorDict<Stepped<O>> }>
+export type CollectedBatch<O, P = TokenAction> = TensorDict<CollectedEntries<O, P>>
+
+/** The entries of a collected batch. */
+type CollectedEntries<O, P = TokenAction> = DeepMerge<
+  DeepMerge<DeepMerge<O, P>, TurnEntries & Views<DeepMerge<O, P>>>,
+  { readonly next: TensorDict<Stepped<O>> }
 >
 
 /** Entries that the previous step left in a state. They are kept in that step's `next` instead. */

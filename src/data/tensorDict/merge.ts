@@ -4,7 +4,6 @@ import type { Leaf } from './leaf.js'
 import { forEntries, mergeEntries, valueAt } from './spine.js'
 import {
   type Entries,
-  type Flat,
   isTensorDict,
   misfits,
   nodeOver,
@@ -22,24 +21,25 @@ export interface LeafAgainstNode {
   readonly 'a leaf on one side and a node on the other cannot be merged': never
 }
 
-/** The schema of a merge: nodes on both sides are merged, leaves are taken from the right. */
-export type DeepMerge<S, X> = Flat<
-  Omit<S, keyof X> & {
-    readonly [K in keyof X]: K extends keyof S
-      ? S[K] extends TensorDict<infer A>
-        ? X[K] extends TensorDict<infer B>
-          ? TensorDict<DeepMerge<A, B>>
-          : X[K] extends Leaf
-            ? LeafAgainstNode
-            : X[K]
-        : S[K] extends Leaf
-          ? X[K] extends TensorDict
-            ? LeafAgainstNode
-            : X[K]
+/** The entries of a merge: nodes on both sides are merged, leaves are taken from the right. */
+type Merged<S, X> = Omit<S, keyof X> & {
+  readonly [K in keyof X]: K extends keyof S
+    ? S[K] extends TensorDict<infer A>
+      ? X[K] extends TensorDict<infer B>
+        ? TensorDict<DeepMerge<A, B>>
+        : X[K] extends Leaf
+          ? LeafAgainstNode
           : X[K]
-      : X[K]
-  }
->
+      : S[K] extends Leaf
+        ? X[K] extends TensorDict
+          ? LeafAgainstNode
+          : X[K]
+        : X[K]
+    : X[K]
+}
+
+/** The schema of a merge. Messages and editors print it by this name. */
+export type DeepMerge<S, X> = { readonly [K in keyof Merged<S, X>]: Merged<S, X>[K] }
 
 const sameSizes = (a: readonly number[], b: readonly number[]): boolean =>
   a === b || (a.length === b.length && a.every((size, i) => size === b[i]))

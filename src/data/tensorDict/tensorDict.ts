@@ -19,7 +19,7 @@ export type Entry = Leaf | TensorDict
 export interface TensorDict<out S = unknown> {
   readonly _tag: 'TensorDict'
   /** Present in types only. */
-  readonly [SCHEMA]?: S
+  readonly [SCHEMA]?: S | undefined
   readonly batchShape: readonly number[]
   /** The entries as they are stored. Internal to this folder. */
   readonly spine: Spine<Entry>
@@ -43,8 +43,8 @@ export type SchemaOf<E> = Flat<{ [K in keyof E]: E[K] extends Entry ? E[K] : Ten
 /** The schema of a child node. */
 export type ChildSchema<S, K extends keyof S> = S[K] extends TensorDict<infer T> ? T : Readonly<Record<never, never>>
 
-/** `S` with the entries of `X`, which override. */
-export type Merge<S, X> = Flat<Omit<S, keyof X> & X>
+/** `S` with the entries of `X`, which override. Messages and editors print it by this name. */
+export type Merge<S, X> = { readonly [K in keyof (Omit<S, keyof X> & X)]: (Omit<S, keyof X> & X)[K] }
 
 /** One problem of a call, with its path. */
 export interface TensorDictProblem {

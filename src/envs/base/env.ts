@@ -176,7 +176,7 @@ export interface Env<O, in A> extends WithInputs {
   readonly batchSize: number
   readonly specs: EnvSpecs
   /** The rows that resets draw in order, if the tasks come from a data set. */
-  readonly source?: IdentifiedRows
+  readonly source?: IdentifiedRows | undefined
   /**
    * Starts new episodes. `request` contains choices of the caller (a query) and data that the last
    * state remembered (a position in a dataset): the previous state, or an empty TensorDict.
@@ -193,7 +193,7 @@ export interface Env<O, in A> extends WithInputs {
    * plays episodes calls it once they are over: after the reward of the last step, or when they are
    * abandoned. It returns at once. Default: nothing to release.
    */
-  readonly release?: (state: TensorDict) => void
+  readonly release?: ((state: TensorDict) => void) | undefined
 }
 
 export const envFailure = (env: string, reason: string, cause?: NonNullable<EnvFailure['cause']>): EnvFailure => ({

@@ -11,6 +11,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../../core/key.js'
 import { bothInputs, type WithInputs } from '../../data/inputs.js'
+import { type After, type Needs, PROVIDERS } from '../../data/needs.js'
 import { mergeSpecs, requireSpec, type Spec, type SpecMismatch } from '../../data/spec.js'
 import type { IdentifiedRows } from '../../data/task.js'
 import { meta } from '../../data/tensorDict/leaf.js'
@@ -76,8 +77,8 @@ export interface TransformParts<S, In, Out, Inner, Outer> extends WithInputs {
 
 /** Returns the source of the outer one of two parts that draws rows; none if neither does. */
 const outerSource = (
-  inner: { readonly source?: IdentifiedRows },
-  outer: { readonly source?: IdentifiedRows },
+  inner: Pick<Env<never, never>, 'source'>,
+  outer: Pick<Env<never, never>, 'source'>,
 ): { readonly source?: IdentifiedRows } => {
   const source = outer.source ?? inner.source
   return source === undefined ? {} : { source }
@@ -85,8 +86,8 @@ const outerSource = (
 
 /** Joins the releases of two transforms; none if neither has one. */
 const bothReleases = (
-  inner: { readonly release?: (state: TensorDict) => void },
-  outer: { readonly release?: (state: TensorDict) => void },
+  inner: Pick<Env<never, never>, 'release'>,
+  outer: Pick<Env<never, never>, 'release'>,
 ): { readonly release?: (state: TensorDict) => void } => {
   if (inner.release === undefined && outer.release === undefined) return {}
   return {
@@ -211,31 +212,6 @@ const combine = (first: TensorDict, second: TensorDict): TensorDict<never> => {
   return merged as TensorDict<never> // a TensorDict of whatever schema the caller states
 }
 
-/** The transforms that add the entries required by other transforms, for error messages. */
-const PROVIDERS = {
-  query: 'DataLoadingPrimer',
-  answer: 'DataLoadingPrimer',
-  taskId: 'DataLoadingPrimer',
-  groupId: 'DataLoadingPrimer',
-  task: "DataLoadingPrimer({ keep: 'task' })",
-  history: 'ChatEnv',
-  text: 'TemplateTransform',
-  tokens: 'Tokenizer',
-  refLogProbs: 'RetrieveLogProb',
-  stepCount: 'StepCounter',
-  success: 'rewardTransform',
-  turns: 'MultiTurnEnv',
-  agent: 'MultiAgentEnv',
-} as const
-
-type ProviderOf<K> = K extends keyof typeof PROVIDERS ? (typeof PROVIDERS)[K] : never
-
-/**
- * The entries of states that a transform needs. `Before` adds them: the first line of the
- * compiler's message names it where it is missing.
- */
-export type Needs<Before, In> = { readonly [K in keyof In]: In[K] | (Before & never) }
-
 /** Appends the transform that adds a missing entry: `text: missing (TemplateTransform adds it)`. */
 const withProvider = (problem: string): string => {
   const [, key] = /^(\w+)(?:\.[\w.]+)?: missing$/.exec(problem) ?? []
@@ -284,6 +260,18 @@ const freeing =
     }
   }
 
+/** The actions of an environment of actions `A` around which a transform is put. */
+export type Acted<A, Inner, Outer> = unknown extends Inner & Outer
+  ? A
+  : [keyof A] extends [keyof Inner]
+    ? Outer
+    : Flat<Omit<A, keyof Inner> & Outer>
+
+/** Puts a transform around environments. `What` names the entries that their states must have. */
+export type Appending<What, In, Out, Inner, Outer> = <O extends Needs<What, In>, A>(
+  env: Env<O, A>,
+) => Env<DeepMerge<O, Out>, Acted<A, Inner, Outer>>
+
 /**
  * Puts a transform around an environment: `pipe(env, append(t1), append(t2))`.
  *
@@ -294,10 +282,8 @@ const freeing =
  *          position in the chain.
  */
 export const append =
-  <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>) =>
-  <O extends Needs<ProviderOf<keyof In>, In>, A>(
-    env: Env<O, A>,
-  ): Env<DeepMerge<O, Out>, Flat<Omit<A, keyof Inner> & Outer>> => {
+  <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>): Appending<After<In>, In, Out, Inner, Outer> =>
+  <O extends Needs<After<In>, In>, A>(env: Env<O, A>): Env<DeepMerge<O, Out>, Acted<A, Inner, Outer>> => {
     const specs = t.spec(env.specs)
     if (E.isLeft(specs))
       throw new Error(`append: ${t.name} does not fit ${env.name}: ${specs.left.problems.map(withProvider).join('; ')}`)
@@ -364,7 +350,7 @@ export const append =
             )
           }),
         ),
-    } as Env<DeepMerge<O, Out>, Flat<Omit<A, keyof Inner> & Outer>>
+    } as Env<DeepMerge<O, Out>, Acted<A, Inner, Outer>>
   }
 
 /** The entries of an environment's states after a step. */

@@ -2,6 +2,7 @@
 import type * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, GroupEntry, ReturnsEntry, RowIdentity } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
+import type { Absent, Needs } from '../../data/needs.js'
 import { type LeafSpec, raggedSpec } from '../../data/spec.js'
 import type { Merge, TensorDict } from '../../data/tensorDict/tensorDict.js'
 
@@ -33,7 +34,7 @@ export interface DroppedGroup {
  * the same advantage each time. The order of rows does not matter.
  */
 export interface Advantage<In = RewardedTurns, Added = AdvantageEntry> {
-  <S extends In>(batch: TensorDict<S>): TensorDict<Merge<S, Added>>
+  <S extends Needs<Absent<In, S>, In>>(batch: TensorDict<S>): TensorDict<Merge<S, Added>>
   readonly name: string
   /** Its settings, for run folders. */
   readonly description: Json

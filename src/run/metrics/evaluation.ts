@@ -13,6 +13,7 @@ import {
   refuse,
 } from '../../core/options.js'
 import type { WithInputs } from '../../data/inputs.js'
+import type { Absent, Needs } from '../../data/needs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { IdentifiedRows } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -184,7 +185,9 @@ const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
  * Source   pass@k: Chen et al. 2021, arXiv:2107.03374. With all `k` tries counted, the estimator
  *          equals the share of solved tasks.
  */
-export const evaluator = <O extends TokenPrompt>(given: EvaluatorOptions<O>): Evaluator => {
+export const evaluator = <O extends Needs<Absent<TokenPrompt, O>, TokenPrompt>>(
+  given: EvaluatorOptions<O>,
+): Evaluator => {
   checkOptions('evaluator', given, EVALUATOR_OPTIONS)
   const { name = HELD_OUT, batch = 200, tries = 1, measure = 'success', sharedTasks, ...options } = given
 

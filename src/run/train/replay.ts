@@ -6,7 +6,7 @@ import type { Clock, Files } from '../../core/capabilities.js'
 import { countOf } from '../../core/countOf.js'
 import { FailureError, type FileFailure, orThrow } from '../../core/failure.js'
 import { stepName } from '../../data/runLayout.js'
-import type { Learner } from '../../learners/learner.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { liveClock } from '../../live/clock.js'
 import type { StepRecord, UpdateMetrics } from '../metrics/records.js'
 import type { AnyRun } from '../parts/run.js'
@@ -200,8 +200,8 @@ const again = async (open: OpenRun, before: Progress, { kept }: AskedBatch): Pro
     using sampled = await sampleStep(open, before)
     return (await learnStep(open, sampled)).record
   }
-  const learner = open.run.learner as unknown as Learner<unknown, UpdateMetrics> // the batch is one of its own
-  const { learningRate, metrics, steps } = orThrow(await learner.update(kept.batch.value)())
+  const batch = kept.batch.value as TensorDict<never> // one of the learner's own
+  const { learningRate, metrics, steps } = orThrow(await open.run.learner.update(batch)())
   return { learningRate, update: metrics, updates: steps }
 }
 

@@ -8,12 +8,11 @@ import { assign } from '../../data/tensorDict/merge.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { engineReport } from '../../engine/report.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
-import type { Learner } from '../../learners/learner.js'
 import type { TrainedTokens } from '../../learners/trainedTokens.js'
 import { residentBytes } from '../../live/machine.js'
 import { itemsAt, raggedAt } from '../metrics/batchEntries.js'
 import { batchMetrics } from '../metrics/batchMetrics.js'
-import type { MemoryRecord, PhaseSeconds, StepRecord, UpdateMetrics } from '../metrics/records.js'
+import type { MemoryRecord, PhaseSeconds, StepRecord } from '../metrics/records.js'
 import type { AnyRun } from '../parts/run.js'
 import type { OpenSource, SourceBatch } from '../parts/source.js'
 
@@ -122,8 +121,8 @@ export const learnStep = async (
 }> => {
   const { run, source, clock } = open
   const { step, batch, rated, before } = sampled
-  const learner = run.learner as unknown as Learner<unknown, UpdateMetrics> // the batch is the learner's, by the types of the run's parts
-  const update = orThrow(await learner.update(rated)())
+  const its = rated as TensorDict<never> // the batch is the learner's, by the types of the run's parts
+  const update = orThrow(await run.learner.update(its)())
   const trainedAt = clock.now()
   orThrow(await source.trained(step)())
   const described = describeStep(open, sampled)
