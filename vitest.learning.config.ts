@@ -54,8 +54,8 @@ class LongestFirst extends BaseSequencer {
  */
 const TIDY = /^test\/(cli|recipes|learning|run|view)\//
 
-/** Dozens of commands, each for every resource and signal, and hundreds of schedules. */
-const MATRICES = ['cli/exitCodes', 'cli/missingResources', 'collectors/workers/roles.prop'].map(
+/** Every command with every resource and signal, hundreds of schedules, 32 MiB for every route. */
+const MATRICES = ['cli/exitCodes', 'cli/missingResources', 'collectors/workers/roles.prop', 'serve/hugeBodies'].map(
   (name) => `test/${name}.test.ts`,
 )
 

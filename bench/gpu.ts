@@ -39,11 +39,14 @@ const rowsOf = (config: DecoderConfig, { prompts, group, prompt, completion }: S
   }
 }
 
+const sharedPrompts = (prompts: readonly number[][], { group }: Sizes) =>
+  prompts.flatMap((prompt) => Array.from({ length: group }, () => prompt))
+
 const trainWork = (config: DecoderConfig, sizes: Sizes): TimedRun => {
   const { prompts, completions } = rowsOf(config, sizes)
   const step = lossStep(GRPOLoss(), { config, optimizer: adamW() })
   const rows = {
-    prompts: prompts.flatMap((prompt) => Array.from({ length: sizes.group }, () => prompt)),
+    prompts: sharedPrompts(prompts, sizes),
     completions,
     lists: {
       oldLogProbs: completions.map((row) => row.map(() => -5)),
@@ -64,11 +67,12 @@ const trainWork = (config: DecoderConfig, sizes: Sizes): TimedRun => {
 
 const scoreWork = (config: DecoderConfig, sizes: Sizes): TimedRun => {
   const { prompts, completions } = rowsOf(config, sizes)
+  const rows = { prompts: sharedPrompts(prompts, sizes), completions, temperature: 1 }
   const params = own(scope(() => initialParams(config, keyFromSeed(0))))
   const scorer = makeScorer(config)
   return async () => {
     const started = performance.now()
-    scorer.score(params.value, { groups: { prompts, group: sizes.group }, completions, temperature: 1 })
+    scorer.score(params.value, rows)
     return (performance.now() - started) / 1000
   }
 }

@@ -130,7 +130,7 @@ const scoring = async (config: DecoderConfig, params: Params): Promise<object> =
   const ids = randomIds(1, 64, config.vocabularySize)
   const score = () =>
     scorer.score(params, {
-      groups: { prompts: [ids.subarray(0, 32)], group: 1 },
+      prompts: [ids.subarray(0, 32)],
       completions: [ids.subarray(32)],
       temperature: 1,
     })

@@ -170,8 +170,8 @@ const gapOf = async (client: EngineClient, paramsOf: () => Params, model: Pretra
         told[event.index]!.push(token.temperedLogProb)
       }
     }
-    const groups = { prompts: [Array.from(prompt)], group: 2 }
-    const own = scope(() => scorer.score(paramsOf(), { groups, completions: rows, temperature: TEMPERATURE }))
+    const prompts = rows.map(() => Array.from(prompt))
+    const own = scope(() => scorer.score(paramsOf(), { prompts, completions: rows, temperature: TEMPERATURE }))
     for (const [i, row] of told.entries())
       for (const [t, x] of row.entries()) gap = Math.max(gap, Math.abs(x - own[i]![t]!))
   }

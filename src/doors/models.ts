@@ -6,6 +6,7 @@
  */
 import '../engine/defaultBackend.js'
 
+export type { Completions } from '../data/completions.js'
 export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../learners/memoryEstimate.js'
 export type { HistoryTokens } from '../modules/historyPolicy.js'
 export {
@@ -69,13 +70,7 @@ export {
   type Segment,
   type SegmentResult,
 } from '../modules/transformer/forward.js'
-export {
-  completionBatch,
-  groupPrompts,
-  type PackedCompletions,
-  type PromptGroups,
-  packCompletions,
-} from '../modules/transformer/pack.js'
+export { completionBatch } from '../modules/transformer/pack.js'
 export { initialParams, type Params, parameterCount, parameterShapes } from '../modules/transformer/params.js'
 export { type RotaryTableOptions, type RotaryTables, rotaryTables } from '../modules/transformer/rotaryTables.js'
 export { type CompletionBatch, completionLogits } from '../modules/transformer/score.js'
@@ -85,7 +80,6 @@ export {
   loadValueHead,
   makeValuer,
   stateValues,
-  type ValuedRows,
   type Valuer,
   valueHeadFiles,
   valueHeadShapes,

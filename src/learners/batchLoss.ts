@@ -11,7 +11,7 @@ import { type AnyLoss, type Loss, type LossMetrics, type LossOutput, totalLoss }
 import { withNoise } from '../objectives/lossRows.js'
 import { modelOutputs } from './steps/readout.js'
 import { countedTokens, lossTensors } from './steps/stepLoss.js'
-import { checkTokenRows, learnedTokens, stepRows, tensorsOfRows } from './steps/tokenRows.js'
+import { checkTokenRows, learnedTokens, tensorsOfRows } from './steps/tokenRows.js'
 
 export interface BatchLossOptions {
   /** The configuration of the decoder that the parameters belong to. */
@@ -51,7 +51,7 @@ export const batchLoss = <B, M extends LossMetrics, T, O extends LossOutput>(
   return (params, batch) => {
     requireEntries(NAME, batch as TensorDict, loss.reads)
     const plain = loss.rows(batch)
-    const rows = stepRows(isRandom ? withNoise(plain, key!) : plain) // checked above
+    const rows = isRandom ? withNoise(plain, key!) : plain // checked above
     checkTokenRows(NAME, rows, config.vocabularySize)
     const tensors = tensorsOfRows(rows, config)
     const weights = { ...frozen, ...params }

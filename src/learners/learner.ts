@@ -9,7 +9,7 @@ import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
 import type { CompletionEntries } from '../objectives/lossRows.js'
 import type { CorrectionMetrics } from '../objectives/rolloutCorrection.js'
-import type { TrainedTokens } from './trainedTokens.js'
+import type { TrainedTokens } from './steps/trainedTokens.js'
 
 /**
  * A failed operation of a learner. `non-finite`: the loss or the gradient is NaN or infinite.

@@ -8,6 +8,7 @@ import { orThrow, type ThreadFailure } from '../core/failure.js'
 import { child, formatKey, type Key } from '../core/key.js'
 import { aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf, refuse } from '../core/options.js'
 import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../data/batchRows.js'
+import type { Completions } from '../data/completions.js'
 import { type Ragged, ragged } from '../data/tensorDict/leaf.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
@@ -15,11 +16,10 @@ import { type Owned, own, scope } from '../engine/scope.js'
 import { type CompletionGenerator, makeGenerator } from '../modules/generation/generator.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { formatConfig } from '../modules/transformer/config.js'
-import { groupPrompts } from '../modules/transformer/pack.js'
 import { type CompletionScorer, makeScorer, type Scorer } from '../modules/transformer/scorer.js'
 import { makeValuer, withoutValueHead } from '../modules/valueHead.js'
 import type { Loss, LossMetrics } from '../objectives/loss.js'
-import type { CompletionEntries, LossRows } from '../objectives/lossRows.js'
+import type { CompletionEntries } from '../objectives/lossRows.js'
 import type { AnyOptimizer } from '../objectives/updates/grouped.js'
 import { batchLoss } from './batchLoss.js'
 import { jsonOf } from './describe.js'
@@ -35,8 +35,8 @@ import { lossFingerprint } from './steps/fingerprint.js'
 import { type LossStepOptions, lossStep, NonFiniteLoss, type TrainerState } from './steps/lossStep.js'
 import { updateRows } from './steps/miniBatches.js'
 import type { Recompute } from './steps/stepGradients.js'
+import { type PlacedTokens, trainedTokens } from './steps/trainedTokens.js'
 import { type LoraOptions, trainable } from './trainable.js'
-import { type PlacedTokens, trainedTokens } from './trainedTokens.js'
 
 /** The optimizer steps of a batch. */
 export interface PassOptions {
@@ -246,8 +246,7 @@ const makeLearner = (options: LocalLearnerOptions): LocalLearner<unknown, LossMe
   const valuer = makeValuer(config)
 
   const current = (): NamedTensors => ({ ...frozen, ...last.value.params })
-  const score = ({ prompts, completions, temperature }: Pick<LossRows, 'prompts' | 'completions' | 'temperature'>) =>
-    scorer.score(current(), { groups: groupPrompts(prompts), completions, temperature })
+  const score = (rows: Completions) => scorer.score(current(), rows)
   const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<LossMetrics>>> => {
     requireEntries(NAME, batch, reads)
     const opened = await lazy.open()

@@ -5,6 +5,7 @@ import type { Clock } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import { child } from '../core/key.js'
 import { aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import { distinctPrompts, sharedRows } from '../data/completions.js'
 import type { LogProbModel, Policy, PolicyFailure, SamplingRecord, TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, type Ragged, ragged, raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -20,7 +21,6 @@ import {
 import { adapterMismatch } from './lora/adapter.js'
 import { moduleOfLora } from './transformer/applyLora.js'
 import type { DecoderConfig } from './transformer/config.js'
-import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 import { type CompletionScorer, makeScorer, type Scorer } from './transformer/scorer.js'
 import { checkWrapper } from './wrapperNames.js'
@@ -166,11 +166,12 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
         TE.tryCatch(async () => {
           const { version, owned } = weights // a load during the call does not affect this call
           using held = own(owned.value)
-          const groups = groupPrompts(rowsOf(get(td, 'tokens', 'prompt')))
-          const keys = Array.from({ length: groups.prompts.length * groups.group }, (_, i) => child(key, i))
+          const rows = rowsOf(get(td, 'tokens', 'prompt'))
+          const group = sharedRows(rows)
+          const keys = rows.map((_, i) => child(key, i))
           const completions = await generator.generate(
             held.value,
-            { ...groups, keys, options: settings },
+            { prompts: distinctPrompts(rows, group), group, keys, options: settings },
             clock.breathe,
           )
           return toAction(completions, { version, sampling: record })
@@ -184,7 +185,7 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
     score: (prompts, completions, temperature) =>
       TE.tryCatch(async () => {
         using held = own(weights.owned.value) // a load during the call does not affect this call
-        const request = { groups: groupPrompts(rowsOf(prompts)), completions: rowsOf(completions), temperature }
+        const request = { prompts: rowsOf(prompts), completions: rowsOf(completions), temperature }
         return ragged('float32', await scorer.score(held.value, request))
       }, policyFailure),
     version: () => weights.version,

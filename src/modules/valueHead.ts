@@ -9,11 +9,11 @@ import { type Key, normals } from '../core/key.js'
 import { checkStored } from '../data/codecs/checkStored.js'
 import { encodeSafetensors } from '../data/codecs/safetensors.js'
 import { readSafetensors } from '../data/codecs/safetensorsFile.js'
+import type { Completions } from '../data/completions.js'
 import type { PlainArray } from '../data/generation.js'
 import { liveFiles } from '../live/files.js'
 import { hostArrays } from './pretrained/pretrained.js'
 import type { DecoderConfig } from './transformer/config.js'
-import { groupPrompts } from './transformer/pack.js'
 import type { Params } from './transformer/params.js'
 import { completionStates } from './transformer/score.js'
 import { makeTokenReader } from './transformer/scorer.js'
@@ -66,15 +66,9 @@ export const stateValues = (params: Params, states: tf.Tensor): tf.Tensor => {
   return tf.reshape(tf.add(tf.matMul(states, weight, false, true), bias), [-1])
 }
 
-/** Completions to compute values of, with one prompt each. */
-export interface ValuedRows {
-  readonly prompts: readonly ArrayLike<number>[]
-  readonly completions: readonly ArrayLike<number>[]
-}
-
 export interface Valuer {
   /** Computes the value before each completion token, row by row. */
-  readonly values: (params: Params, rows: ValuedRows) => readonly Float32Array[]
+  readonly values: (params: Params, rows: Omit<Completions, 'temperature'>) => readonly Float32Array[]
   readonly release: () => void
 }
 
@@ -93,8 +87,7 @@ export const makeValuer = (config: DecoderConfig): Valuer => {
     stateValues(params, completionStates(params, config, batch)),
   )
   return {
-    values: (params, { prompts, completions }) =>
-      read(params, { groups: groupPrompts(prompts), completions, temperature: 1 }),
+    values: (params, rows) => read(params, { ...rows, temperature: 1 }),
     release,
   }
 }

@@ -3,20 +3,17 @@ import * as tf from '@tensorflow/tfjs-core'
 import { child, type Key, uniforms } from '../core/key.js'
 import type { AdvantageEntry, ReturnsEntry } from '../data/batch.js'
 import { batchRowsAt, findData, findRows, lossMasks, temperatureOf } from '../data/batchRows.js'
+import type { Completions } from '../data/completions.js'
 import type { Ragged } from '../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
 
 /** One number for each row, or one for each token of each row. */
 export type RowList = readonly number[] | readonly ArrayLike<number>[]
 
-/** The rows of a loss on the host. All lists have one element for each row. */
-export interface LossRows {
-  readonly prompts: readonly ArrayLike<number>[]
-  readonly completions: readonly ArrayLike<number>[]
+/** Completions with the lists that a loss reads. All lists have one element for each row. */
+export interface LossRows extends Completions {
   /** Per token: 1 for trained tokens, 0 for others, such as tool results. Default: all tokens. */
   readonly masks?: readonly ArrayLike<number>[]
-  /** The temperature at which log-probabilities are computed and compared. */
-  readonly temperature: number
   readonly lists: Readonly<Record<string, RowList>>
   /** `pairs`: every two neighbors are the chosen and the rejected completion of a prompt. */
   readonly kind?: 'pairs'
@@ -174,6 +171,7 @@ export const pairRows = <B>(batch: TensorDict<B>): LossRows => {
       }),
     }),
     temperature: 1,
+    shared: 2,
     lists: chosen !== undefined && rejected !== undefined ? { refLogProbs: interleaved({ chosen, rejected }) } : {},
     kind: 'pairs',
   }
@@ -186,21 +184,23 @@ export const sideOf = (x: tf.Tensor, side: keyof Preference<unknown>): tf.Tensor
   return tf.reshape(tf.slice(pairs, [0, side === 'chosen' ? 0 : 1, 0], [rows / 2, 1, length]), [rows / 2, length])
 }
 
-const pick = <X>(list: readonly X[], places: readonly number[]): readonly X[] => places.map((place) => list[place]!)
-
-/** Selects rows in the given order, with all of their lists. Places count rows, or pairs. */
-export const rowsAt = (rows: LossRows, places: readonly number[]): LossRows => {
-  const all = rows.kind === 'pairs' ? places.flatMap((place) => [2 * place, 2 * place + 1]) : places
+/** Selects rows in the given order, with all of their lists. */
+export const selectRows = <R extends LossRows>(rows: R, places: readonly number[]): R => {
+  const pick = <X>(list: readonly X[]): readonly X[] => places.map((place) => list[place]!)
   return {
     ...rows,
-    prompts: pick(rows.prompts, all),
-    completions: pick(rows.completions, all),
-    ...(rows.masks && { masks: pick(rows.masks, all) }),
+    prompts: pick(rows.prompts),
+    completions: pick(rows.completions),
+    ...(rows.masks && { masks: pick(rows.masks) }),
     lists: Object.fromEntries(
-      Object.entries(rows.lists).map(([name, list]) => [name, pick<number | ArrayLike<number>>(list, all) as RowList]), // of the same kind
+      Object.entries(rows.lists).map(([name, list]) => [name, pick<number | ArrayLike<number>>(list) as RowList]), // of the same kind
     ),
   }
 }
+
+/** Selects rows as `selectRows`. Places count rows, or pairs. */
+export const rowsAt = (rows: LossRows, places: readonly number[]): LossRows =>
+  selectRows(rows, rows.kind === 'pairs' ? places.flatMap((place) => [2 * place, 2 * place + 1]) : places)
 
 /**
  * Masks rows out of the loss: their tokens count neither in the objective nor in its normalization.

@@ -9,7 +9,7 @@ import { gatherLogProbs } from '../engine/ops/logProbs.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { valueAndGrad } from '../engine/valueAndGrad.js'
 import { moduleOfLora } from '../modules/transformer/applyLora.js'
-import { completionBatch, groupPrompts, packCompletions } from '../modules/transformer/pack.js'
+import { completionBatch } from '../modules/transformer/pack.js'
 import { temperedLogits } from '../modules/transformer/score.js'
 import { makeScorer } from '../modules/transformer/scorer.js'
 import { itemsAt, raggedAt } from '../run/metrics/batchEntries.js'
@@ -98,10 +98,9 @@ export const tokenGradient = (
 ): Owned<TokenGradient> =>
   own(
     scope(() => {
-      const packed = packCompletions({ prompts: [prompt], group: 1 }, [ids])
-      const batch = completionBatch(packed, config)
+      const batch = completionBatch({ prompts: [prompt], completions: [ids] }, config)
       const places = tf.tensor1d(
-        Array.from({ length: packed.completionLength }, (_, i) => (i === ids.length - 1 ? 1 : 0)),
+        Array.from({ length: batch.completionIds.shape[2]! }, (_, i) => (i === ids.length - 1 ? 1 : 0)),
       )
       const trained = Object.fromEntries(trainedNames(weights).map((name) => [name, weights[name]!]))
       const { value, grads } = valueAndGrad(trained, (params) => {
@@ -168,7 +167,7 @@ export const derivatives = (
       )
       const scores = (of: readonly Pick<BatchRow, 'prompt' | 'ids'>[]): readonly Float32Array[] =>
         scorer.score(moved.value, {
-          groups: groupPrompts(of.map(({ prompt }) => prompt)),
+          prompts: of.map(({ prompt }) => prompt),
           completions: of.map(({ ids }) => ids),
           temperature: asked.temperature,
         })

@@ -71,7 +71,7 @@ const prompts = [
 ]
 const scorer = makeScorer(config)
 const scores = scorer.score(params.value, {
-  groups: { prompts: [prompts[0]!, prompts[2]!], group: 2 },
+  prompts: [prompts[0]!, prompts[0]!, prompts[2]!, prompts[2]!],
   completions: [[1, 2, 3], [4, 5, 6], [7, 8, 9, 10], [1]],
   temperature: 1,
 })

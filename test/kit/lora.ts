@@ -9,7 +9,7 @@ import { adapterShapes } from '../../src/modules/lora/adapter.js'
 import { adaptedProjections, type LoraConfig } from '../../src/modules/lora/config.js'
 import { projections } from '../../src/modules/lora/projections.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { completionBatch, packCompletions } from '../../src/modules/transformer/pack.js'
+import { packCompletions, packedBatch } from '../../src/modules/transformer/pack.js'
 import { HEAD, type Params } from '../../src/modules/transformer/params.js'
 import { completionLogits } from '../../src/modules/transformer/score.js'
 import { requireRight } from '../../src/testing/results.js'
@@ -41,12 +41,12 @@ export const logitsOfRows = (
   rows: readonly (readonly number[])[],
 ): Float32Array =>
   scope(() => {
-    const groups = { prompts: rows.map((row) => row.slice(0, PROMPT)), group: 1 }
-    const packed = packCompletions(
-      groups,
-      rows.map((row) => row.slice(PROMPT)),
-    )
-    const all = completionLogits(params, config, completionBatch(packed, config)).dataSync()
+    const packed = packCompletions({
+      prompts: rows.map((row) => row.slice(0, PROMPT)),
+      completions: rows.map((row) => row.slice(PROMPT)),
+      shared: 1,
+    })
+    const all = completionLogits(params, config, packedBatch(packed, config)).dataSync()
     const wanted = (rows[0]!.length - PROMPT) * config.vocabularySize
     const stride = packed.completionLength * config.vocabularySize
     const result = new Float32Array(rows.length * wanted)

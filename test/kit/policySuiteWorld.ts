@@ -9,7 +9,6 @@ import { own, scope } from '../../src/engine/scope.js'
 import { loadPretrained, type ModelText, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
-import { groupPrompts } from '../../src/modules/transformer/pack.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { causalBias } from '../../src/modules/transformer/score.js'
@@ -89,7 +88,7 @@ export const policyWorld = async (folder: string): Promise<PolicyWorld> => {
       return logits
     },
     score: (prompt, completion, temperature) =>
-      scorer.score(params.value, { groups: groupPrompts([prompt]), completions: [completion], temperature })[0]!,
+      scorer.score(params.value, { prompts: [prompt], completions: [completion], temperature })[0]!,
     close: () => {
       compiled.release()
       scorer.release()

@@ -14,6 +14,7 @@ import type { StepMetrics } from '../../src/objectives/policyMetrics.js'
 import { type PPOLossOptions, type PPOMetrics, ppoLoss } from '../../src/objectives/ppoLoss.js'
 import { SFTLoss, type SFTMetrics } from '../../src/objectives/sftLoss.js'
 import { type ValueLoss, type ValueMetrics, valueLoss } from '../../src/objectives/valueLoss.js'
+import { repeated } from './repeated.js'
 import { lossRows, type TrainingRows } from './trainingRows.js'
 
 type With<S, L> = LossStepOptions<S> & { readonly loss?: L }
@@ -117,8 +118,11 @@ export const withReference = (
   rows: PreferenceRows,
   { scorer, params }: { readonly scorer: Scorer; readonly params: Params },
 ): PreferenceRows => {
-  const groups = { prompts: rows.prompts, group: 2 }
-  const logProbs = scorer.score(params, { groups, completions: interleaved(rows), temperature: 1 })
+  const logProbs = scorer.score(params, {
+    prompts: repeated(rows.prompts, 2),
+    completions: interleaved(rows),
+    temperature: 1,
+  })
   const [chosen, rejected] = [0, 1].map((side) => logProbs.filter((_, i) => i % 2 === side))
   return { ...rows, refLogProbs: { chosen: chosen!, rejected: rejected! } }
 }

@@ -145,9 +145,9 @@ const worstGap = ({ config, weights }: Versions, samples: readonly Sample[]): nu
   let worst = 0
   for (const version of new Set(samples.map((sample) => sample.version))) {
     const own = samples.filter((sample) => sample.version === version)
-    const groups = { prompts: own.map(({ prompt }) => prompt), group: 1 }
+    const prompts = own.map(({ prompt }) => prompt)
     const completions = own.map(({ ids }) => ids)
-    const rows = scope(() => scorer.score(weights(version), { groups, completions, temperature: 1 }))
+    const rows = scope(() => scorer.score(weights(version), { prompts, completions, temperature: 1 }))
     for (const [i, row] of rows.entries())
       for (const [t, x] of row.entries()) worst = Math.max(worst, Math.abs(x - own[i]!.logProbs[t]!))
   }

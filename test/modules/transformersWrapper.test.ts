@@ -149,7 +149,10 @@ describe('scoring', () => {
 
   it('gives a failure when completions are missing', async () => {
     const failure = await leftOf(policy.score(ragged('int32', [[5], [6]]), ragged('int32', [[1]]), 1))
-    expect(failure).toMatchObject({ _tag: 'PolicyFailure', reason: expect.stringContaining('got 1 completions') })
+    expect(failure).toMatchObject({
+      _tag: 'PolicyFailure',
+      reason: expect.stringContaining('got 2 prompts and 1 completions'),
+    })
   })
 })
 

@@ -146,7 +146,8 @@ export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
     },
     score: (params, rows) =>
       scorer.score(params, {
-        groups: { prompts: rows.map((row) => row.slice(0, 1)), group: 1 },
+        prompts: rows.map((row) => row.slice(0, 1)),
+        shared: 1,
         completions: rows.map((row) => row.slice(1)),
         temperature: 1,
       }),

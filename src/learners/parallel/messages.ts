@@ -4,10 +4,10 @@
  */
 import type { ModuleExport } from '../../core/moduleExport.js'
 import type { TreeShape } from '../../core/tree.js'
+import type { Completions } from '../../data/completions.js'
 import type { BackendName } from '../../engine/select.js'
 import type { Completion, CompletionRequest } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { ScoreRequest } from '../../modules/transformer/scorer.js'
 import type { StepPlan } from '../steps/lossStep.js'
 import type { MicroBatch } from '../steps/microBatches.js'
 import type { Recompute } from '../steps/stepGradients.js'
@@ -51,7 +51,7 @@ export type WeightRole = 'policy' | 'reference'
 
 export type ReplicaJob =
   | { readonly _tag: 'Generate'; readonly request: CompletionRequest }
-  | { readonly _tag: 'Score'; readonly role: WeightRole; readonly request: ScoreRequest }
+  | { readonly _tag: 'Score'; readonly role: WeightRole; readonly request: Completions }
   | {
       readonly _tag: 'Gradients'
       /** Names of the weights that are trained. */

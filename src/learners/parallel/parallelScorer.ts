@@ -1,13 +1,8 @@
-import type { CompletionScorer, ScoreRequest, Scorer } from '../../modules/transformer/scorer.js'
+import { sharedRows } from '../../data/completions.js'
+import { type CompletionScorer, rowRange, type Scorer } from '../../modules/transformer/scorer.js'
 import type { WeightRole } from './messages.js'
 import type { Replicas } from './replicas.js'
-import { type PromptRange, shared } from './shared.js'
-
-const partOf = ({ groups, completions, temperature }: ScoreRequest, { from, to }: PromptRange): ScoreRequest => ({
-  groups: { prompts: groups.prompts.slice(from, to), group: groups.group },
-  completions: completions.slice(from * groups.group, to * groups.group),
-  temperature,
-})
+import { shared } from './shared.js'
 
 /**
  * Makes a scorer that distributes prompts over replicas. `role` is the place of its weights in
@@ -23,9 +18,10 @@ const partOf = ({ groups, completions, temperature }: ScoreRequest, { from, to }
 export const parallelScorer = (own: Scorer, replicas: Replicas, role: WeightRole): CompletionScorer => ({
   score: (params, request) => {
     replicas.hold(role, params)
-    return shared(replicas.workers, request.groups.prompts.length, {
-      own: async (range) => own.score(params, partOf(request, range)),
-      other: (worker, range) => replicas.run(worker, { _tag: 'Score', role, request: partOf(request, range) }),
+    const rows = { ...request, shared: request.shared ?? sharedRows(request.prompts) }
+    return shared(replicas.workers, rows.prompts.length / rows.shared, {
+      own: async ({ from, to }) => own.score(params, rowRange(rows, from, to)),
+      other: (worker, { from, to }) => replicas.run(worker, { _tag: 'Score', role, request: rowRange(rows, from, to) }),
     })
   },
   release: own.release,

@@ -2,6 +2,7 @@
 
 import * as tf from '@tensorflow/tfjs-core'
 import { notAWeight, refuse } from '../../core/options.js'
+import { distinctPrompts } from '../../data/completions.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
@@ -23,16 +24,16 @@ import {
   wholeGradients,
 } from './stepGradients.js'
 import { countedTokens, hasNoAdvantage, type StepMeasures, stepLoss, stepSums } from './stepLoss.js'
-import { type StepTokens, stepTokens } from './stepTokens.js'
 import {
   checkTokenRows,
   learnedTokens,
   OF_ANY_PLACES,
   type RowTensors,
-  type StepTokenRows,
+  type StepRows,
   stepRows,
   tensorsOfRows,
 } from './tokenRows.js'
+import { stepTokens, type TrainedTokens } from './trainedTokens.js'
 import { makeChooser } from './wholeChoice.js'
 
 /** The state that training changes: trained weights, and the optimizer's state. */
@@ -83,7 +84,7 @@ export interface LossStep<S, M> {
     readonly state: Owned<TrainerState<S>>
     readonly metrics: M
     /** Numbers of the tokens before the step, for losses that measure them. */
-    readonly tokens?: StepTokens
+    readonly tokens?: TrainedTokens
   }
   readonly release: () => void
 }
@@ -162,7 +163,7 @@ export interface StepPieces<S, M> {
   readonly whole:
     | ((
         state: TrainerState<S>,
-        rows: StepTokenRows,
+        rows: StepRows,
         numbers: StepNumbers,
       ) => LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] })
     | undefined
@@ -213,7 +214,7 @@ export const stepPieces = <S, M extends LossMetrics>(
     },
     { ...OF_ANY_PLACES, results: 'device' },
   )
-  const tensorsOf = (rows: StepTokenRows): Omit<RowTensors, 'counts'> => tensorsOfRows(rows, config)
+  const tensorsOf = (rows: StepRows): Omit<RowTensors, 'counts'> => tensorsOfRows(rows, config)
 
   /**
    * Counts the trained tokens of the mini-batch. The mask determines them, unless the loss selects
@@ -233,14 +234,15 @@ export const stepPieces = <S, M extends LossMetrics>(
    * Divides rows into micro-batches. Decisions over the whole mini-batch are made first, unless
    * there is only one micro-batch.
    */
-  const inMicroBatches = (params: NamedTensors, rows: StepTokenRows, multipleOf: number): readonly MicroBatch[] => {
+  const inMicroBatches = (params: NamedTensors, rows: StepRows, multipleOf: number): readonly MicroBatch[] => {
     const cut = { tokens: microBatchTokens, multipleOf }
     const isZero = chooser === undefined && atZeroAdvantage === 'none' ? hasNoAdvantage(rows) : undefined
-    const { prompts, group } = rows.groups
+    const { prompts, shared } = rows
     const micros = microBatches(
       rows,
       cut,
-      isZero && prompts.map((_, i) => isZero.slice(i * group, (i + 1) * group).every(Boolean)),
+      isZero &&
+        distinctPrompts(prompts, shared).map((_, i) => isZero.slice(i * shared, (i + 1) * shared).every(Boolean)),
     )
     return chooser === undefined || micros.length === 1
       ? micros

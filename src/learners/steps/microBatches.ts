@@ -1,6 +1,7 @@
 /** The division of a mini-batch into micro-batches. */
 import { promptsPerRun } from '../../modules/transformer/scorer.js'
-import { rowsOfGroups, type StepTokenRows } from './tokenRows.js'
+import { selectRows } from '../../objectives/lossRows.js'
+import type { StepRows } from './tokenRows.js'
 
 /** The sizes of micro-batches. */
 interface MicroBatchCut {
@@ -12,7 +13,7 @@ interface MicroBatchCut {
 
 /** A part of a mini-batch that is computed at once. */
 export interface MicroBatch {
-  readonly rows: StepTokenRows
+  readonly rows: StepRows
   /** The place of each row in the mini-batch. */
   readonly places: readonly number[]
   /** `zero` if it is known before: then only loss and measures are computed. */
@@ -36,22 +37,24 @@ const range = (from: number, to: number): readonly number[] => Array.from({ leng
  * all workers have gradients to compute.
  */
 export const microBatches = (
-  rows: StepTokenRows,
+  rows: StepRows,
   { tokens, multipleOf }: MicroBatchCut,
-  isZero: readonly boolean[] = rows.groups.prompts.map(() => false),
+  isZero: readonly boolean[] = range(0, rows.prompts.length / rows.shared).map(() => false),
 ): readonly MicroBatch[] => {
-  const { prompts, group } = rows.groups
-  const size = Math.min(prompts.length, promptsPerRun(rows.groups, rows.completions, tokens))
+  const { shared } = rows
+  const groups = rows.prompts.length / shared
+  const size = Math.min(groups, promptsPerRun(rows, tokens))
   const multiple = multipleOf > 1 && isZero.includes(true) ? 2 * multipleOf : multipleOf
-  const count = Math.min(prompts.length, Math.ceil(Math.ceil(prompts.length / size) / multiple) * multiple)
+  const count = Math.min(groups, Math.ceil(Math.ceil(groups / size) / multiple) * multiple)
   const order = gradientFirst(isZero)
-  const start = (i: number): number => Math.floor((i * prompts.length) / count)
+  const start = (i: number): number => Math.floor((i * groups) / count)
   return range(0, count).map((i): MicroBatch => {
-    const groups = order.slice(start(i), start(i + 1))
+    const own = order.slice(start(i), start(i + 1))
+    const places = own.flatMap((place) => range(place * shared, (place + 1) * shared))
     return {
-      rows: rowsOfGroups(rows, groups),
-      places: groups.flatMap((place) => range(place * group, (place + 1) * group)),
-      gradient: groups.every((place) => isZero[place]) ? 'zero' : 'computed',
+      rows: selectRows(rows, places),
+      places,
+      gradient: own.every((place) => isZero[place]) ? 'zero' : 'computed',
     }
   })
 }

@@ -3,15 +3,11 @@ import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { type MaskedTokens, type MaskedTokensOptions, maskedTokens } from '../../data/applyChatTemplate.js'
+import type { LossRows } from '../../objectives/lossRows.js'
 import type { History } from '../../text/history/history.js'
 
-/** Rows for supervised training. All lists have one element per row. */
-export interface SFTRows {
-  /** At least one token each, from which the first token of the completion is predicted. */
-  readonly prompts: readonly ArrayLike<number>[]
-  readonly completions: readonly ArrayLike<number>[]
-  /** Per token of the completion: 1 for trained tokens. Default: all tokens. */
-  readonly masks?: readonly ArrayLike<number>[]
+/** Rows for supervised training. Prompts have at least one token each, to predict the first from. */
+export interface SFTRows extends Pick<LossRows, 'prompts' | 'completions' | 'masks'> {
   /** Per token of the completion, for losses with a reference model. */
   readonly refLogProbs?: readonly ArrayLike<number>[]
 }

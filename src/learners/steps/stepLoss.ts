@@ -12,9 +12,10 @@ import {
   type TokenTensors,
   totalLoss,
 } from '../../objectives/loss.js'
+import type { LossRows } from '../../objectives/lossRows.js'
 import { modelOutputs } from './readout.js'
 import type { ComputedPart, StepLoss } from './stepGradients.js'
-import type { RowTensors, StepTokenRows } from './tokenRows.js'
+import type { RowTensors } from './tokenRows.js'
 
 /** The scalars of a micro-batch, and measures of its tokens for losses that have them. */
 export interface StepMeasures {
@@ -72,7 +73,7 @@ export const countedTokens = (
 const NO_NEEDS = { entropy: 'none', noise: 'none', head: 'none' } as const
 
 /** Returns for each row whether all of its advantages are 0 where the mask is 1. */
-export const hasNoAdvantage = ({ completions, masks, lists }: StepTokenRows): readonly boolean[] => {
+export const hasNoAdvantage = ({ completions, masks, lists }: LossRows): readonly boolean[] => {
   const { advantages } = lists
   return completions.map((completion, row) => {
     const advantage = advantages?.[row]

@@ -1,29 +1,16 @@
 /** The rows of any training step: checked, divided into micro-batches, and converted to tensors. */
 import * as tf from '@tensorflow/tfjs-core'
+import { sharedRows } from '../../data/completions.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import {
-  filledBatch,
-  groupPrompts,
-  type PackedCompletions,
-  type PromptGroups,
-  packCompletions,
-  varyingPlaces,
-} from '../../modules/transformer/pack.js'
+import { filledBatch, type PackedCompletions, packCompletions, varyingPlaces } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
 import type { LossRows, RowList } from '../../objectives/lossRows.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 
-/** The rows of a loss, grouped by prompts. Micro-batches do not split `group` adjacent rows. */
-export interface StepTokenRows {
-  readonly groups: PromptGroups
-  /** One per row, like all lists. */
-  readonly completions: readonly ArrayLike<number>[]
-  /** Per token: 1 for trained tokens, 0 for others. Default: all tokens. */
-  readonly masks?: readonly ArrayLike<number>[]
-  /** The temperature at which log-probabilities are computed. */
-  readonly temperature: number
-  readonly lists: Readonly<Record<string, RowList>>
-}
+/**
+ * The rows of an optimizer step. Micro-batches do not split the `shared` adjacent rows of a prompt.
+ */
+export type StepRows = LossRows & Required<Pick<LossRows, 'shared'>>
 
 /** A micro-batch as tensors: B rows, T positions. */
 export interface RowTensors {
@@ -46,17 +33,14 @@ export const OF_ANY_PLACES = { memory: 'automatic', varying: varyingPlaces } as 
 
 const isPerRow = (list: RowList): list is readonly number[] => typeof list[0] === 'number'
 
-/** Groups rows: pairs by two, others by neighbors with equal prompts. */
-export const stepRows = ({ prompts, kind, ...rows }: LossRows): StepTokenRows => ({
-  ...rows,
-  groups: kind === 'pairs' ? { prompts: prompts.filter((_, i) => i % 2 === 0), group: 2 } : groupPrompts(prompts),
-})
+/** Adds the number of rows that share a prompt. */
+export const stepRows = (rows: LossRows): StepRows => ({ ...rows, shared: rows.shared ?? sharedRows(rows.prompts) })
 
-const mapLists = <X>({ lists }: StepTokenRows, f: (list: RowList) => X): Readonly<Record<string, X>> =>
+const mapLists = <X>({ lists }: LossRows, f: (list: RowList) => X): Readonly<Record<string, X>> =>
   Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, f(list)]))
 
 /** Returns the problem of a list, if any. */
-const misfit = (name: string, list: RowList, completions: StepTokenRows['completions']): readonly string[] => {
+const misfit = (name: string, list: RowList, completions: LossRows['completions']): readonly string[] => {
   if (list.length !== completions.length) return [`${completions.length} completions but ${list.length} ${name}`]
   if (isPerRow(list)) return []
   const i = list.findIndex((row, b) => row.length !== completions[b]!.length)
@@ -77,15 +61,16 @@ const firstWrong = (
  * Throws RangeError that lists all problems: no rows, lists that do not match, tokens outside the
  * vocabulary, invalid masks.
  */
-export const checkTokenRows = (name: string, rows: StepTokenRows, vocabularySize: number): void => {
-  const { groups, completions, masks, temperature } = rows
+export const checkTokenRows = (name: string, rows: LossRows, vocabularySize: number): void => {
+  const { prompts, completions, masks, temperature } = rows
   if (completions.length === 0) throw new RangeError(`${name}: there are no rows to train on`)
   const isToken = (id: number): boolean => Number.isInteger(id) && id >= 0 && id < vocabularySize
-  const prompts = groups.prompts.length * groups.group
-  const badToken = firstWrong([...groups.prompts, ...completions], isToken)
+  const badToken = firstWrong([...prompts, ...completions], isToken)
   const badMask = firstWrong(masks ?? [], (x) => x === 0 || x === 1)
   const problems = [
-    ...(prompts === completions.length ? [] : [`${completions.length} completions but ${prompts} prompts`]),
+    ...(prompts.length === completions.length
+      ? []
+      : [`${completions.length} completions but ${prompts.length} prompts`]),
     ...(masks === undefined ? [] : misfit('masks', masks, completions)),
     ...Object.entries(rows.lists).flatMap(([list, values]) => misfit(list, values, completions)),
     ...(badToken === undefined ? [] : [`token ${badToken.value} is not in the vocabulary of ${vocabularySize}`]),
@@ -95,23 +80,8 @@ export const checkTokenRows = (name: string, rows: StepTokenRows, vocabularySize
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
 }
 
-/** Returns the rows of these groups, in this order. */
-export const rowsOfGroups = (rows: StepTokenRows, places: readonly number[]): StepTokenRows => {
-  const { groups, completions, masks, temperature } = rows
-  const { group } = groups
-  const pick = <X>(list: readonly X[]): readonly X[] =>
-    places.flatMap((place) => list.slice(place * group, (place + 1) * group))
-  return {
-    groups: { prompts: places.map((place) => groups.prompts[place]!), group },
-    completions: pick(completions),
-    ...(masks && { masks: pick(masks) }),
-    temperature,
-    lists: mapLists(rows, (list): RowList => pick<number | ArrayLike<number>>(list) as RowList), // of the same kind
-  }
-}
-
 /** Counts the trained tokens. */
-export const learnedTokens = ({ completions, masks }: Pick<StepTokenRows, 'completions' | 'masks'>): number =>
+export const learnedTokens = ({ completions, masks }: Pick<LossRows, 'completions' | 'masks'>): number =>
   (masks ?? completions).reduce(
     (sum, row) => sum + (masks === undefined ? row.length : Array.from(row).reduce((n, on) => n + on, 0)),
     0,
@@ -128,8 +98,8 @@ const padded = (rows: readonly ArrayLike<number>[], { completionLength }: Packed
  * scope.
  */
 export const listTensors = (
-  rows: StepTokenRows,
-  packed: PackedCompletions = packCompletions(rows.groups, rows.completions),
+  rows: LossRows,
+  packed: PackedCompletions = packCompletions(rows),
 ): Pick<RowTensors, 'mask' | 'lists'> => {
   const { completions, masks } = rows
   const count = completions.length
@@ -143,8 +113,8 @@ export const listTensors = (
  * Makes the tensors of rows, with prompts shared by their groups. They belong to the enclosing
  * scope.
  */
-export const tensorsOfRows = (rows: StepTokenRows, config: DecoderConfig): Omit<RowTensors, 'counts'> => {
-  const packed = packCompletions(rows.groups, rows.completions)
+export const tensorsOfRows = (rows: LossRows, config: DecoderConfig): Omit<RowTensors, 'counts'> => {
+  const packed = packCompletions(rows)
   return {
     batch: filledBatch(packed, config),
     ...listTensors(rows, packed),

@@ -8,18 +8,11 @@ import type { AnyLoss } from '../../objectives/loss.js'
 import type { MicroBatch } from './microBatches.js'
 import { rowLogits, rowLogProbs } from './readout.js'
 import { lossTensors } from './stepLoss.js'
-import {
-  listTensors,
-  OF_ANY_PLACES,
-  type RowTensors,
-  type StepTokenRows,
-  tensorsOfRows,
-  tokenNumbers,
-} from './tokenRows.js'
+import { listTensors, OF_ANY_PLACES, type RowTensors, type StepRows, tensorsOfRows, tokenNumbers } from './tokenRows.js'
 
 /** Adds the list `chosen` to rows. */
 export interface Chooser {
-  readonly choose: (params: NamedTensors, rows: StepTokenRows, micros: readonly MicroBatch[]) => StepTokenRows
+  readonly choose: (params: NamedTensors, rows: StepRows, micros: readonly MicroBatch[]) => StepRows
   readonly release: () => void
 }
 
@@ -38,7 +31,7 @@ export const makeChooser = (config: DecoderConfig, choose: NonNullable<AnyLoss['
       ),
     OF_ANY_PLACES,
   )
-  const readPart = (params: NamedTensors, rows: StepTokenRows): readonly ArrayLike<number>[] =>
+  const readPart = (params: NamedTensors, rows: StepRows): readonly ArrayLike<number>[] =>
     scope(() => tokenNumbers(read({ params, ...tensorsOfRows(rows, config) }), rows.completions))
   return {
     choose: (params, rows, micros) =>

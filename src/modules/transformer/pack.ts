@@ -1,5 +1,6 @@
 /** Padding of ragged prompts and completions to the arrays of compiled functions. */
 import * as tf from '@tensorflow/tfjs-core'
+import { type Completions, distinctPrompts, sharedRows } from '../../data/completions.js'
 import type { VaryingAxes } from '../../engine/jit.js'
 import type { DecoderConfig } from './config.js'
 import { filledPlaces } from './filledPlaces.js'
@@ -8,39 +9,6 @@ import type { CompletionBatch } from './score.js'
 
 /** Lengths are padded to multiples of this, so that few graphs are compiled. */
 export const CAPACITY_STEP = 16
-
-/** Neighboring rows with equal prompts, as one prompt with a group of completions. */
-export interface PromptGroups {
-  /** One row of token ids per group. */
-  readonly prompts: readonly ArrayLike<number>[]
-  /** Number of completions per prompt. */
-  readonly group: number
-}
-
-const sameIds = (a: ArrayLike<number>, b: ArrayLike<number>): boolean => {
-  if (a.length !== b.length) return false
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
-  return true
-}
-
-/** Returns the start of each run of equal neighbors. */
-export const runStarts = (rows: readonly ArrayLike<number>[]): readonly number[] =>
-  rows.flatMap((row, i) => (i > 0 && sameIds(row, rows[i - 1]!) ? [] : [i]))
-
-/**
- * Finds the largest group size for which the rows are runs of equal prompts. It is 1 if runs have
- * different lengths.
- *
- * @example
- * groupPrompts([[1], [1], [2], [2]]).group // 2
- */
-export const groupPrompts = (rows: readonly ArrayLike<number>[]): PromptGroups => {
-  const starts = runStarts(rows)
-  const lengths = starts.map((start, i) => (starts[i + 1] ?? rows.length) - start)
-  const [group = 1] = lengths
-  if (!lengths.every((length) => length === group)) return { prompts: rows, group: 1 }
-  return { prompts: starts.map((start) => rows[start]!), group }
-}
 
 /** Prompts padded on the left to one length. */
 interface PaddedPrompts {
@@ -82,20 +50,29 @@ export interface PackedCompletions {
 }
 
 /**
- * Pads prompts on the left and completions on the right, both to multiples of `CAPACITY_STEP`, so
- * that few graphs are compiled.
- *
- * Errors   throws RangeError unless there are `group` completions for each prompt.
+ * Throws RangeError unless there is a prompt for each completion and `shared` divides the number.
  */
-export const packCompletions = (
-  { prompts, group }: PromptGroups,
-  completions: readonly ArrayLike<number>[],
-): PackedCompletions => {
-  if (completions.length !== prompts.length * group) {
-    throw new RangeError(
-      `packCompletions: ${prompts.length} prompts x ${group} completions expected, got ${completions.length} completions`,
-    )
-  }
+export const checkCompletions = (
+  caller: string,
+  { prompts, completions, shared }: Omit<Required<Completions>, 'temperature'>,
+): void => {
+  if (completions.length === prompts.length && completions.length % shared === 0) return
+  throw new RangeError(
+    `${caller}: a prompt for each completion and groups of ${shared} expected, got ${prompts.length} prompts and ${completions.length} completions`,
+  )
+}
+
+/**
+ * Pads prompts on the left and completions on the right, both to multiples of `CAPACITY_STEP`, so
+ * that few graphs are compiled. Prompts that rows share are padded once.
+ *
+ * Errors   throws RangeError unless there is a prompt for each completion, and `shared` divides
+ *          their number.
+ */
+export const packCompletions = (rows: Omit<Completions, 'temperature'>): PackedCompletions => {
+  const { completions, shared: group = sharedRows(rows.prompts) } = rows
+  checkCompletions('packCompletions', { ...rows, shared: group })
+  const prompts = distinctPrompts(rows.prompts, group)
   const padded = padPrompts(prompts)
   const longest = completions.reduce((n, row) => Math.max(n, row.length), 1)
   const length = Math.ceil(longest / CAPACITY_STEP) * CAPACITY_STEP
@@ -144,11 +121,16 @@ export const varyingPlaces = ({ batch }: { readonly batch: CompletionBatch }): r
   Object.entries(batch.filled ?? {}).map(([name, { places }]) => ({ tensor: places, axes: [name] }))
 
 /**
- * Makes the tensors of packed completions. They belong to the enclosing scope.
+ * Pads rows and makes their tensors. They belong to the enclosing scope.
  *
- * Errors   throws RangeError for a sequence longer than the learned positions of the model.
+ * Errors   throws RangeError for a sequence longer than the learned positions of the model, and
+ *          unless there is a prompt for each completion.
  */
-export const completionBatch = (packed: PackedCompletions, config: DecoderConfig): CompletionBatch => {
+export const completionBatch = (rows: Omit<Completions, 'temperature'>, config: DecoderConfig): CompletionBatch =>
+  packedBatch(packCompletions(rows), config)
+
+/** Makes the tensors of packed completions. Throws as `completionBatch`. */
+export const packedBatch = (packed: PackedCompletions, config: DecoderConfig): CompletionBatch => {
   const promptShape: [number, number] = [packed.prompts, packed.promptLength]
   const shape: [number, number, number] = [packed.prompts, packed.group, packed.completionLength]
   const { completionPositions: positions, completionMask: mask } = packed
@@ -168,12 +150,12 @@ export const completionBatch = (packed: PackedCompletions, config: DecoderConfig
  * computed outside of attention. Gradients must come from tokens only. To compile functions of it,
  * use `varyingPlaces`.
  *
- * Errors   those of `completionBatch`.
+ * Errors   as `completionBatch`.
  */
 export const filledBatch = (packed: PackedCompletions, config: DecoderConfig): CompletionBatch => {
   const [prompts, completions] = [filledPlaces(packed.promptMask), filledPlaces(packed.completionMask)]
   return {
-    ...completionBatch(packed, config),
+    ...packedBatch(packed, config),
     filled: { ...(prompts && { prompts }), ...(completions && { completions }) },
   }
 }

@@ -1,23 +1,17 @@
 /** Compiled log-probabilities of given completions, in parts of bounded size. */
 import * as tf from '@tensorflow/tfjs-core'
+import { type Completions, sharedRows } from '../../data/completions.js'
 import { jit } from '../../engine/jit.js'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from './config.js'
-import { filledBatch, type PromptGroups, packCompletions, varyingPlaces } from './pack.js'
+import { checkCompletions, filledBatch, packCompletions, varyingPlaces } from './pack.js'
 import type { Params } from './params.js'
 import { type ScoredBatch, temperedLogits } from './score.js'
 import { checkIds, checkPrompts } from './tokenIds.js'
 
 interface ScoreInput extends ScoredBatch {
   readonly params: Params
-}
-
-/** Prompts with a group of completions each. */
-export interface ScoreRequest {
-  readonly groups: PromptGroups
-  readonly completions: readonly ArrayLike<number>[]
-  readonly temperature: number
 }
 
 export interface Scorer {
@@ -28,17 +22,19 @@ export interface Scorer {
    * scaling: if one row exceeds the trained length, the frequencies of the longest row are used for
    * all rows.
    *
-   * Errors   throws RangeError without a group of completions for each prompt, for an empty prompt,
-   *          and for an id outside the vocabulary.
+   * Neighboring rows with equal prompts share the prompt's computation.
+   *
+   * Errors   throws RangeError without a prompt for each completion, for an empty prompt, and for
+   *          an id outside the vocabulary.
    */
-  readonly score: (params: Params, request: ScoreRequest) => readonly Float32Array[]
+  readonly score: (params: Params, request: Completions) => readonly Float32Array[]
   readonly release: () => void
 }
 
 /** A scorer that may wait, for example for other threads. */
 export interface CompletionScorer {
   /** Like `Scorer.score`. */
-  readonly score: (params: Params, request: ScoreRequest) => Promise<readonly Float32Array[]>
+  readonly score: (params: Params, request: Completions) => Promise<readonly Float32Array[]>
   readonly release: () => void
 }
 
@@ -49,22 +45,32 @@ export interface CompletionScorer {
 const TOKENS_PER_RUN = 4096
 
 /**
- * Returns the number of prompts, with their groups, that make a run of about `tokens` tokens; at
- * least one.
+ * Returns the number of prompts, with the completions that share them, that make a run of about
+ * `tokens` tokens; at least one.
  */
 export const promptsPerRun = (
-  groups: PromptGroups,
-  completions: readonly ArrayLike<number>[],
+  { prompts, completions, shared }: Omit<Required<Completions>, 'temperature'>,
   tokens: number,
 ): number => {
   const longest = (rows: readonly ArrayLike<number>[]): number => rows.reduce((n, row) => Math.max(n, row.length), 1)
-  return Math.max(1, Math.floor(tokens / (longest(groups.prompts) + groups.group * longest(completions))))
+  return Math.max(1, Math.floor(tokens / (longest(prompts) + shared * longest(completions))))
 }
+
+/** Returns the rows `from` to `to`, in groups that share a prompt. */
+export const rowRange = <R extends Omit<Required<Completions>, 'temperature'>>(
+  rows: R,
+  from: number,
+  to: number,
+): R => ({
+  ...rows,
+  prompts: rows.prompts.slice(from * rows.shared, to * rows.shared),
+  completions: rows.completions.slice(from * rows.shared, to * rows.shared),
+})
 
 /** A function of one number per completion token, such as a scorer or a value function. */
 interface TokenReader {
-  /** Throws RangeError without a group of completions for each prompt. */
-  readonly read: (params: Params, request: ScoreRequest) => readonly Float32Array[]
+  /** Throws RangeError without a prompt for each completion. */
+  readonly read: (params: Params, request: Completions) => readonly Float32Array[]
   readonly release: () => void
 }
 
@@ -80,30 +86,30 @@ export const makeTokenReader = (
     memory: 'automatic',
     varying: varyingPlaces,
   })
-  const readPart = (params: Params, { groups, completions, temperature }: ScoreRequest): readonly Float32Array[] => {
-    const packed = packCompletions(groups, completions)
+  const readPart = (params: Params, rows: Completions): readonly Float32Array[] => {
+    const packed = packCompletions(rows)
     const flat = scope(() =>
       compiled({
         params,
         batch: filledBatch(packed, config),
-        inverseTemperature: tf.scalar(1 / temperature),
+        inverseTemperature: tf.scalar(1 / rows.temperature),
       }).dataSync(),
     )
-    return completions.map((row, i) =>
+    return rows.completions.map((row, i) =>
       Float32Array.from(flat.subarray(i * packed.completionLength, i * packed.completionLength + row.length)),
     )
   }
   return {
-    read: (params, { groups, completions, temperature }) => {
-      checkPrompts('score', groups.prompts, config.vocabularySize)
+    read: (params, request) => {
+      const { prompts, completions, shared = sharedRows(prompts) } = request
+      const rows = { ...request, shared }
+      checkCompletions('score', rows)
+      checkPrompts('score', prompts, config.vocabularySize)
       checkIds('score', 'completion', { rows: completions, vocabularySize: config.vocabularySize })
-      const count = promptsPerRun(groups, completions, TOKENS_PER_RUN)
+      const count = promptsPerRun(rows, TOKENS_PER_RUN)
       const results: Float32Array[] = []
-      for (let start = 0; start < groups.prompts.length; start += count) {
-        const prompts = groups.prompts.slice(start, start + count)
-        const rows = completions.slice(start * groups.group, (start + prompts.length) * groups.group)
-        results.push(...readPart(params, { groups: { prompts, group: groups.group }, completions: rows, temperature }))
-      }
+      for (let start = 0; start * shared < prompts.length; start += count)
+        results.push(...readPart(params, rowRange(rows, start, start + count)))
       return results
     },
     release: () => compiled.release(),

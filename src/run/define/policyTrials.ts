@@ -7,9 +7,9 @@ import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type LocalLearner, localLearner } from '../../learners/localLearner.js'
 import { memoryEstimate } from '../../learners/memoryEstimate.js'
 import { microBatches } from '../../learners/steps/microBatches.js'
+import { stepRows } from '../../learners/steps/tokenRows.js'
 import { liveMachine } from '../../live/machine.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
-import { groupPrompts } from '../../modules/transformer/pack.js'
 import type { RolloutEntries } from '../../objectives/lossRows.js'
 import type { LearningTrials } from './calibrate.js'
 import { learnerParts, offPolicyOf } from './choices.js'
@@ -113,7 +113,7 @@ export const policyTrials = (
     },
     pieces: ({ workers, microBatch }) => {
       const { prompts, completions } = drawnRows(stepSizes, keyFromSeed(0))
-      const rows = { groups: groupPrompts(prompts), completions, temperature: 1, lists: {} }
+      const rows = stepRows({ prompts, completions, temperature: 1, lists: {} })
       return microBatches(rows, { tokens: microBatch, multipleOf: workers }).length
     },
     open: ({ workers, microBatch }) => {

@@ -3,7 +3,7 @@
 import { type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { TOOL_ERROR } from '../../envs/tools/runCalls.js'
-import type { TrainedTokens } from '../../learners/trainedTokens.js'
+import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
 import { argumentsText } from '../../text/history/argumentText.js'
 import { type History, type Message, textOf } from '../../text/history/history.js'
 import { itemsAt, raggedAt } from '../metrics/batchEntries.js'

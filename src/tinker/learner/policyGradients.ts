@@ -4,7 +4,7 @@ import { scope } from '../../engine/scope.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { valueAndGrad } from '../../engine/valueAndGrad.js'
 import { lossTensors, stepSums } from '../../learners/steps/stepLoss.js'
-import { listTensors, stepRows, tokenNumbers } from '../../learners/steps/tokenRows.js'
+import { listTensors, tokenNumbers } from '../../learners/steps/tokenRows.js'
 import { type Loss, type LossMetrics, type ModelOutputs, scalarsOf, totalLoss } from '../../objectives/loss.js'
 import type { LossRows } from '../../objectives/lossRows.js'
 import { type Datum, floatTensor, integerTensor } from '../protocol/values.js'
@@ -69,7 +69,7 @@ export const logProbGradient = <M extends LossMetrics>(
 ): LossGradient<M> => {
   const { completions } = rows
   const measured = scope(() => {
-    const { mask, lists } = listTensors(stepRows({ ...rows, lists: { ...rows.lists, 'read logProbs': logProbs } }))
+    const { mask, lists } = listTensors({ ...rows, lists: { ...rows.lists, 'read logProbs': logProbs } })
     const { 'read logProbs': given, ...own } = lists
     const tokens = loss.selection.counted?.({ logProbs: given! }, lossTensors({ mask, lists: own })) ?? mask // read just now
     const counts = { tokens: tf.sum(tokens), completions: tf.scalar(completions.length) }

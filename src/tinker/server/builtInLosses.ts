@@ -4,8 +4,8 @@ import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { rowLogits } from '../../learners/steps/readout.js'
 import type { StepLoss } from '../../learners/steps/stepGradients.js'
-import type { StepTokenRows } from '../../learners/steps/tokenRows.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { LossRows } from '../../objectives/lossRows.js'
 import type { Datum, LossConfig } from '../protocol/values.js'
 
 /** The inputs of a loss, `[B, T]`, and its settings, `[B, 1]`. */
@@ -154,7 +154,7 @@ const powerOfTwo = (most: number): number => 2 ** Math.floor(Math.log2(Math.max(
 
 /** Data in micro-batches of about `tokens` tokens. */
 interface MicroBatch {
-  readonly rows: StepTokenRows
+  readonly rows: LossRows
   /** Rows behind these are padding, so that few sizes are compiled. */
   readonly count: number
 }
@@ -182,11 +182,12 @@ export const lossRows = (
   })
 }
 
-const rowsOf = (data: readonly Datum[], lossFn: string, lossConfig: LossConfig): StepTokenRows => {
+const rowsOf = (data: readonly Datum[], lossFn: string, lossConfig: LossConfig): LossRows => {
   const { inputs, settings } = LOSSES[lossFn]!
   const listed = (name: string): readonly ArrayLike<number>[] => data.map((datum) => datum.inputs[name]?.data ?? [0])
   return {
-    groups: { prompts: data.map(({ tokens }) => [tokens[0]!]), group: 1 },
+    prompts: data.map(({ tokens }) => [tokens[0]!]),
+    shared: 1,
     completions: data.map(({ tokens }) => [...Array.prototype.slice.call(tokens, 1), 0] as number[]), // ids are numbers
     temperature: 1,
     lists: {

@@ -79,7 +79,7 @@ const updatedInFlight = async (running: NonNullable<InFlightUpdaterOptions<Param
   expect(await pushed).toBe(1)
   const ids = raggedRows(get(action, 'tokens', 'response'))
   const score = (params: Params) =>
-    scorer.score(params, { groups: { prompts: PROMPTS, group: 1 }, completions: ids, temperature: 1 })
+    scorer.score(params, { prompts: PROMPTS, completions: ids, temperature: 1, shared: 1 })
   const result = {
     versions: raggedRows(find(action, ['versions', 'response']) as Ragged<'int32'>).map((row) => [...row]), // `each` has them
     oldest: get(action, 'policyVersion').items.toArray(),

@@ -214,7 +214,7 @@ describe('a generator on several workers', () => {
 
 describe('a scorer on several workers', () => {
   const request = (prompts: number, group: number) => ({
-    groups: { prompts: Array.from({ length: prompts }, (_, i) => [1 + i, 2, 3]), group },
+    prompts: Array.from({ length: prompts * group }, (_, i) => [1 + Math.floor(i / group), 2, 3]),
     completions: Array.from({ length: prompts * group }, (_, i) => [i % 7, 4, 5].slice(0, 1 + (i % 3))),
     temperature: 0.7,
   })
@@ -251,8 +251,7 @@ describe('a scorer on several workers', () => {
   it('rejects as one does, with what a worker threw', async () => {
     const replicas = await start(2)
     const many = parallelScorer(makeScorer(config), replicas, 'reference')
-    const { groups, ...rest } = request(2, 1)
-    const wrong = { ...rest, groups: { ...groups, prompts: [[1], []] } }
+    const wrong = { ...request(2, 1), prompts: [[1], []] }
     await expect(many.score(params(), wrong)).rejects.toThrow(RangeError)
     many.release()
     await replicas.close()

@@ -4,12 +4,12 @@ import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { child, keyFromSeed, uniformInteger } from '../../../src/core/key.js'
+import { distinctPrompts } from '../../../src/data/completions.js'
 import { scope } from '../../../src/engine/scope.js'
 import { parallelStep } from '../../../src/learners/parallel/parallelStep.js'
 import { startReplicas } from '../../../src/learners/parallel/replicas.js'
 import { microBatches } from '../../../src/learners/steps/microBatches.js'
-import { learnedTokens, tensorsOfRows } from '../../../src/learners/steps/tokenRows.js'
-import { groupPrompts } from '../../../src/modules/transformer/pack.js'
+import { learnedTokens, stepRows, tensorsOfRows } from '../../../src/learners/steps/tokenRows.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { completionStates, computedPlaces } from '../../../src/modules/transformer/score.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
@@ -73,10 +73,8 @@ const rowsOf = (given: readonly Group[]): TrainingRows => {
   }
 }
 
-const tokenRowsOf = ({ prompts, completions, masks }: TrainingRows) => ({
-  ...{ groups: groupPrompts(prompts), completions, temperature: 1, lists: {} },
-  ...(masks && { masks }),
-})
+const tokenRowsOf = ({ prompts, completions, masks }: TrainingRows) =>
+  stepRows({ prompts, completions, temperature: 1, lists: {}, ...(masks && { masks }) })
 
 const placesOf = (rows: TrainingRows): number =>
   scope(() => computedPlaces(tensorsOfRows(tokenRowsOf(rows), config).batch))
@@ -127,8 +125,10 @@ describe('the number of computed places', () => {
     fc.assert(
       fc.property(groups(lengths), (given) => {
         const rows = rowsOf(given)
-        const { groups: shared, completions } = tokenRowsOf(rows)
-        expect(placesOf(rows)).toBeGreaterThanOrEqual(tokensOf(shared.prompts) + tokensOf(completions))
+        const { prompts, shared, completions } = tokenRowsOf(rows)
+        expect(placesOf(rows)).toBeGreaterThanOrEqual(
+          tokensOf(distinctPrompts(prompts, shared)) + tokensOf(completions),
+        )
         expect(placesOf(rows)).toBeGreaterThanOrEqual(learnedTokens(rows))
       }),
       { numRuns: 100 },

@@ -39,8 +39,8 @@ describe('distillationStep', () => {
   it('has the loss of the log-probabilities of its rows, at their temperature', () => {
     const rows = rowsOf(7)
     const scorer = makeScorer(config)
-    const groups = { prompts: rows.prompts, group: 1 }
-    const logProbs = scorer.score(params(), { groups, completions: rows.completions, temperature: 0.8 })
+    const { prompts, completions } = rows
+    const logProbs = scorer.score(params(), { prompts, completions, temperature: 0.8, shared: 1 })
     scorer.release()
     const expected = scope(() => {
       const { lossDistillation, kl, teacherZeros } = loss.apply(

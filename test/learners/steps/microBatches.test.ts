@@ -35,7 +35,8 @@ describe('micro-batches', () => {
         const rows = isZero.flatMap((_, i) => Array.from({ length: group }, (_, j) => 10 * i + j))
         const micros = microBatches(
           {
-            groups: { prompts: isZero.map((_, i) => [i, i]), group },
+            prompts: isZero.flatMap((_, i) => Array.from({ length: group }, () => [i, i])),
+            shared: group,
             completions: rows.map((row) => [row, row, row]),
             masks: rows.map((row) => [row % 2, 1, 0]),
             temperature: 1,
@@ -50,8 +51,8 @@ describe('micro-batches', () => {
           places.map((place) => rows[place]),
         )
         expect(micros.flatMap((micro) => micro.rows.masks)).toEqual(places.map((place) => [rows[place]! % 2, 1, 0]))
-        expect(micros.flatMap((micro) => micro.rows.groups.prompts.map((prompt) => prompt[0]))).toEqual(
-          places.filter((_, i) => i % group === 0).map((place) => Math.floor(place / group)),
+        expect(micros.flatMap((micro) => micro.rows.prompts.map((prompt) => prompt[0]))).toEqual(
+          places.map((place) => Math.floor(place / group)),
         )
         const zeros = micros.flatMap((micro) => micro.places.map((place) => isZero[Math.floor(place / group)]))
         expect(zeros).toEqual([...zeros].sort((a, b) => Number(a) - Number(b)))

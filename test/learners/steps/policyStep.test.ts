@@ -85,9 +85,8 @@ describe('the metrics', () => {
     const scorer = makeScorer(config)
     for (const seed of [1, 2]) {
       const rows = rowsOf([2, 2, 1], seed)
-      const groups = { prompts: rows.prompts, group: 1 }
       const flat = scorer
-        .score(params.value, { groups, completions: rows.completions, temperature: 1 })
+        .score(params.value, { prompts: rows.prompts, completions: rows.completions, temperature: 1, shared: 1 })
         .flatMap((row) => [...row])
       const [old, reference] = [rows.oldLogProbs, rows.refLogProbs!].map((list) =>
         list.flatMap((row) => Array.from(row)),
@@ -163,7 +162,8 @@ describe('a step', () => {
     const drawn = rowsOf([2])
     const score = (weights: Params) =>
       scorer.score(weights, {
-        groups: { prompts: drawn.prompts, group: 1 },
+        prompts: drawn.prompts,
+        shared: 1,
         completions: drawn.completions,
         temperature: 1,
       })

@@ -75,8 +75,8 @@ describe('ppoStep', () => {
   it('has the loss of policy and value on what the model says of its rows', () => {
     const rows = rowsOf(7)
     const [scorer, valuer] = [makeScorer(config), makeValuer(config)]
-    const groups = { prompts: rows.prompts, group: 1 }
-    const logProbs = scorer.score(params(), { groups, completions: rows.completions, temperature: 1 })
+    const { prompts, completions } = rows
+    const logProbs = scorer.score(params(), { prompts, completions, temperature: 1, shared: 1 })
     const values = valuer.values(params(), rows)
     for (const used of [scorer, valuer]) used.release()
     const expected = scope(() => {

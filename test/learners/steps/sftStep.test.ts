@@ -48,7 +48,8 @@ describe('sftStep', () => {
     const rows = rowsOf(7)
     const scorer = makeScorer(config)
     const logProbs = scorer.score(params(), {
-      groups: { prompts: rows.prompts, group: 1 },
+      prompts: rows.prompts,
+      shared: 1,
       completions: rows.completions,
       temperature: 1,
     })

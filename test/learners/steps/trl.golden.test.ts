@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { loadWeights, makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config.js'
-import { completionBatch, groupPrompts, packCompletions } from '../../../src/modules/transformer/pack.js'
+import { completionBatch } from '../../../src/modules/transformer/pack.js'
 import type { Params } from '../../../src/modules/transformer/params.js'
 import { completionLogits } from '../../../src/modules/transformer/score.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
@@ -127,7 +127,7 @@ describe('on the model and the rows of TRL, loss and gradients are its own', () 
     const { prompts, chosen: completions } = golden
     const each = scope(() => {
       const logits = ({ config, params }: typeof teacher): tf.Tensor =>
-        completionLogits(params, config, completionBatch(packCompletions(groupPrompts(prompts), completions), config))
+        completionLogits(params, config, completionBatch({ prompts, completions }, config))
       return Array.from(vocabularyDivergence(logits(model), logits(teacher), divergence).dataSync())
     })
     const width = each.length / completions.length // rows are padded

@@ -147,7 +147,8 @@ describe('the scores of a row beside a row beyond the trained length', () => {
     const rowOf = (length: number): readonly number[] => Array.from({ length }, (_, t) => (7 * t + 3) % 32)
     const score = (lengths: readonly number[]): readonly Float32Array[] =>
       scorer.score(params.value, {
-        groups: { prompts: lengths.map(() => [1, 2]), group: 1 },
+        prompts: lengths.map(() => [1, 2]),
+        shared: 1,
         completions: lengths.map(rowOf),
         temperature: 1,
       })

@@ -14,6 +14,7 @@ import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
+import { repeated } from '../../kit/repeated.js'
 
 useEngine()
 
@@ -56,7 +57,7 @@ describe('token ids', () => {
   const score = (given: readonly number[][], completions: readonly number[][]) => {
     const scorer = makeScorer(config)
     try {
-      return scorer.score(params!.value, { groups: { prompts: given, group: 1 }, completions, temperature: 1 })
+      return scorer.score(params!.value, { prompts: given, completions, temperature: 1 })
     } finally {
       scorer.release()
     }
@@ -158,7 +159,7 @@ describe('generate', () => {
     for (const temperature of [1, 0.7, 1.6]) {
       const completions = await generate({ temperature, maxNewTokens: 40, stopTokens: [] })
       const rows = completions.map(({ ids }) => ids)
-      const scores = scorer.score(params!.value, { groups: { prompts, group: 2 }, completions: rows, temperature })
+      const scores = scorer.score(params!.value, { prompts: repeated(prompts, 2), completions: rows, temperature })
       for (const [i, { logProbs }] of completions.entries())
         expectClose(scores[i]!, logProbs, { absolute: 1e-5, relative: 0 })
     }
@@ -173,7 +174,7 @@ describe('generate', () => {
     const keys = completionKeys(key, prompts.length, 48)
     const completions = await wideGenerator.generate(weights.value, { prompts, group: 48, keys, options }, noPause)
     const rows = completions.map(({ ids }) => ids)
-    const scores = scorer.score(weights.value, { groups: { prompts, group: 48 }, completions: rows, temperature: 1 })
+    const scores = scorer.score(weights.value, { prompts: repeated(prompts, 48), completions: rows, temperature: 1 })
     for (const [i, row] of scores.entries()) expectClose(row, completions[i]!.logProbs, { absolute: 1e-5 })
     scorer.release()
     wideGenerator.release()
@@ -189,7 +190,7 @@ describe('generate', () => {
       using weights = own(scope(() => initialParams(long, keyFromSeed(seed), 0.1)))
       const completions = await generator.generate(weights.value, { prompts, group: 2, keys, options }, noPause)
       const rows = completions.map(({ ids }) => ids)
-      const scores = scorer.score(weights.value, { groups: { prompts, group: 2 }, completions: rows, temperature: 1 })
+      const scores = scorer.score(weights.value, { prompts: repeated(prompts, 2), completions: rows, temperature: 1 })
       for (const [i, row] of scores.entries()) expectClose(row, completions[i]!.logProbs, { absolute: 1e-5 })
       sampled.push(idsOf(completions))
     }

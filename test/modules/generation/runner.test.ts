@@ -32,7 +32,7 @@ const row = fc.array(token, { minLength: 3, maxLength: 40 })
  */
 const expectedLogProbs = (params: Params, ids: readonly number[], temperature = 1): Float32Array => {
   const [scores] = scorer.score(params, {
-    groups: { prompts: [ids.slice(0, 1)], group: 1 },
+    prompts: [ids.slice(0, 1)],
     completions: [ids.slice(1)],
     temperature,
   })

@@ -23,7 +23,7 @@ describe.each(ARCHITECTURES)('a runner of %s', (architecture) => {
         using params = own(scope(() => initialParams(config, keyFromSeed(1), 0.5)))
         const [runner, scorer] = [makeRunner(config), makeScorer(config)]
         const [expected] = scorer.score(params.value, {
-          groups: { prompts: [ids.slice(0, cut)], group: 1 },
+          prompts: [ids.slice(0, cut)],
           completions: [ids.slice(cut)],
           temperature: 1,
         })

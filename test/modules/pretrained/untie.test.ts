@@ -36,8 +36,9 @@ describe('untieEmbeddings', () => {
     const model = { config, arrays: scope(() => hostArrays(initialParams(config, keyFromSeed(1), 0.5))) }
     const [tied, own] = [model, untieEmbeddings(model)].map(({ config: made, arrays }) => {
       const scorer = makeScorer(made)
-      const groups = { prompts: [[1, 2, 3]], group: 1 }
-      const rows = scope(() => scorer.score(makeParams(arrays), { groups, completions: [[4, 5, 6]], temperature: 1 }))
+      const rows = scope(() =>
+        scorer.score(makeParams(arrays), { prompts: [[1, 2, 3]], completions: [[4, 5, 6]], temperature: 1 }),
+      )
       scorer.release()
       return rows.map((row) => [...row])
     })

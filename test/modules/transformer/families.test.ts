@@ -20,6 +20,7 @@ import { expectClose } from '../../kit/close.js'
 import { anyConfigJsonOf } from '../../kit/configs.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { configOf } from '../../kit/models.js'
+import { repeated } from '../../kit/repeated.js'
 
 useEngine()
 
@@ -120,7 +121,7 @@ describe.each(ARCHITECTURES)('%s', (architecture) => {
     )
     const scorer = makeScorer(config)
     const scores = scorer.score(params.value, {
-      groups: { prompts, group: 2 },
+      prompts: repeated(prompts, 2),
       completions: sampled.map(({ ids }) => ids),
       temperature: 0.7,
     })

@@ -9,7 +9,7 @@ import { own, scope } from '../../../src/engine/scope.js'
 import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import { ARCHITECTURES, type DecoderConfig } from '../../../src/modules/transformer/config.js'
 import { logitsOf } from '../../../src/modules/transformer/forward.js'
-import { completionBatch, filledBatch, packCompletions, varyingPlaces } from '../../../src/modules/transformer/pack.js'
+import { filledBatch, packCompletions, packedBatch, varyingPlaces } from '../../../src/modules/transformer/pack.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { type CompletionBatch, completionStates } from '../../../src/modules/transformer/score.js'
 import { onBackend } from '../../kit/backends.js'
@@ -17,6 +17,7 @@ import { expectClose } from '../../kit/close.js'
 import { anyConfigJsonOf } from '../../kit/configs.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { configOf, tinyConfig } from '../../kit/models.js'
+import { repeated } from '../../kit/repeated.js'
 
 useEngine()
 
@@ -31,10 +32,14 @@ interface Lengths {
 const packedOf = (config: DecoderConfig, { prompts, completions }: Lengths, seed: number) => {
   const ids = (row: number, length: number): number[] =>
     Array.from({ length }, (_, t) => uniformInteger(keyFromSeed(seed + row), config.vocabularySize, t))
-  return packCompletions(
-    { prompts: prompts.map((length, i) => ids(i, length)), group: 2 },
-    completions.map((length, i) => ids(100 + i, length)),
-  )
+  return packCompletions({
+    prompts: repeated(
+      prompts.map((length, i) => ids(i, length)),
+      2,
+    ),
+    completions: completions.map((length, i) => ids(100 + i, length)),
+    shared: 2,
+  })
 }
 
 interface Scored {
@@ -58,7 +63,7 @@ const scoresAndGradients =
 const inputOf = (config: DecoderConfig, lengths: Lengths, seed: number, places: Places) => {
   const packed = packedOf(config, lengths, seed)
   return {
-    batch: (places === 'all' ? completionBatch : filledBatch)(packed, config),
+    batch: (places === 'all' ? packedBatch : filledBatch)(packed, config),
     mask: tf.tensor1d(packed.completionMask),
   }
 }

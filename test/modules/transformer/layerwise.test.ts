@@ -14,13 +14,14 @@ import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config.js'
 import { logitsOf } from '../../../src/modules/transformer/forward.js'
 import { makeLayerwise, type Readout } from '../../../src/modules/transformer/layerwise.js'
-import { completionBatch, packCompletions } from '../../../src/modules/transformer/pack.js'
+import { completionBatch } from '../../../src/modules/transformer/pack.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { completionStates } from '../../../src/modules/transformer/score.js'
 import { anySmallConfig } from '../../kit/configs.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { randomAdapter } from '../../kit/lora.js'
 import { tinyConfig } from '../../kit/models.js'
+import { repeated } from '../../kit/repeated.js'
 
 useEngine({ threads: 1 })
 
@@ -28,8 +29,8 @@ useEngine({ threads: 1 })
 const batchOf = (config: DecoderConfig) => {
   const ids = (label: number, length: number): number[] =>
     Array.from({ length }, (_, t) => uniformInteger(keyFromSeed(label), config.vocabularySize, t))
-  const groups = { prompts: [ids(1, 3), ids(2, 7)], group: 2 }
-  return completionBatch(packCompletions(groups, [ids(3, 5), ids(4, 1), ids(5, 2), ids(6, 9)]), config)
+  const prompts = repeated([ids(1, 3), ids(2, 7)], 2)
+  return completionBatch({ prompts, completions: [ids(3, 5), ids(4, 1), ids(5, 2), ids(6, 9)] }, config)
 }
 
 /** Some scalar of the logits in which every one of them has a part. */

@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest'
 import { scope } from '../../../src/engine/scope.js'
 import {
   CAPACITY_STEP,
-  completionBatch,
-  groupPrompts,
   type PackedCompletions,
   packCompletions,
+  packedBatch,
 } from '../../../src/modules/transformer/pack.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { configOf, tinyConfig } from '../../kit/models.js'
+import { repeated } from '../../kit/repeated.js'
 
 useEngine()
 
@@ -26,36 +26,9 @@ const grouped = fc.record({ prompts, group: fc.integer({ min: 1, max: 3 }) }).ch
   }),
 )
 
-const repeated = <T>(rows: readonly T[], count: number): T[] => rows.flatMap((row) => Array<T>(count).fill(row))
-
 /** Row `i` of a flat array of rows. */
 const rowAt = (values: ArrayLike<number>, i: number, width: number): number[] =>
   Array.from(values).slice(i * width, (i + 1) * width)
-
-describe('groupPrompts', () => {
-  it('finds the group that prompts were repeated with, and one row for each prompt', () => {
-    fc.assert(
-      fc.property(grouped, ({ prompts: distinct, group }) => {
-        expect(groupPrompts(repeated(distinct, group))).toEqual({ prompts: distinct, group })
-      }),
-    )
-  })
-
-  it('gives back the rows when its prompts are repeated, whatever the rows', () => {
-    fc.assert(
-      fc.property(fc.array(ids(0, 2)), (rows) => {
-        const result = groupPrompts(rows)
-        expect(repeated(result.prompts, result.group)).toEqual(rows)
-      }),
-    )
-  })
-
-  it('does not group runs of different lengths, nor equal prompts that are not neighbors', () => {
-    expect(groupPrompts([[1], [1], [2]]).group).toBe(1)
-    expect(groupPrompts([[1], [2], [1]]).group).toBe(1)
-    expect(groupPrompts([[1], [1, 2]]).group).toBe(1)
-  })
-})
 
 /** The prompt and completion that the packed arrays hold for a completion. */
 const unpack = (packed: PackedCompletions, row: number) => {
@@ -80,10 +53,10 @@ const unpack = (packed: PackedCompletions, row: number) => {
 describe('packCompletions', () => {
   it('loses no token: the masks give every prompt and completion back, with positions from 0 without a gap', () => {
     fc.assert(
-      fc.property(grouped, ({ completions, ...groups }) => {
-        const packed = packCompletions(groups, completions)
+      fc.property(grouped, ({ prompts, group, completions }) => {
+        const packed = packCompletions({ prompts: repeated(prompts, group), completions, shared: group })
         for (const [row, completion] of completions.entries()) {
-          const prompt = groups.prompts[Math.floor(row / groups.group)]!
+          const prompt = prompts[Math.floor(row / group)]!
           const found = unpack(packed, row)
           expect(found.prompt).toEqual(prompt)
           expect(found.completion).toEqual(completion)
@@ -95,11 +68,11 @@ describe('packCompletions', () => {
 
   it('pads prompts on the left and completions on the right, to the next multiple of the capacity step', () => {
     fc.assert(
-      fc.property(grouped, ({ completions, ...groups }) => {
-        const packed = packCompletions(groups, completions)
+      fc.property(grouped, ({ prompts, group, completions }) => {
+        const packed = packCompletions({ prompts: repeated(prompts, group), completions, shared: group })
         const longest = (rows: readonly (readonly number[])[]): number => Math.max(1, ...rows.map((row) => row.length))
         for (const [length, needed] of [
-          [packed.promptLength, longest(groups.prompts)],
+          [packed.promptLength, longest(prompts)],
           [packed.completionLength, longest(completions)],
         ] as const) {
           expect(length % CAPACITY_STEP).toBe(0)
@@ -115,10 +88,14 @@ describe('packCompletions', () => {
     )
   })
 
-  it('refuses another number of completions than the groups have', () => {
-    expect(() => packCompletions({ prompts: [[1], [2]], group: 2 }, [[1], [1], [1]])).toThrow(
-      '2 prompts x 2 completions expected, got 3',
-    )
+  it('refuses another number of completions than prompts, and groups that do not divide it', () => {
+    for (const [prompts, shared] of [
+      [[[1], [2]], 1],
+      [[[1], [1], [1]], 2],
+    ] as const)
+      expect(() => packCompletions({ prompts, completions: [[1], [1], [1]], shared })).toThrow(
+        `groups of ${shared} expected, got ${prompts.length} prompts and 3 completions`,
+      )
   })
 })
 
@@ -127,8 +104,8 @@ describe('completionBatch', () => {
     const gpt2 = configOf({ model_type: 'gpt2', vocab_size: 9, n_embd: 4, n_head: 1, n_layer: 1, n_positions: 20 })
     const positionsOf = (tokens: number): number[] =>
       scope(() => {
-        const packed = packCompletions({ prompts: [[1, 2, 3]], group: 1 }, [new Array(tokens).fill(4)])
-        return valuesOf(completionBatch(packed, gpt2).completionPositions)
+        const packed = packCompletions({ prompts: [[1, 2, 3]], completions: [new Array(tokens).fill(4)] })
+        return valuesOf(packedBatch(packed, gpt2).completionPositions)
       })
     expect(positionsOf(17)).toEqual(Array.from({ length: 32 }, (_, i) => Math.min(3 + i, 19)))
     expect(() => positionsOf(18)).toThrow('a sequence has position 20, the model has embeddings of 20 positions')
@@ -136,11 +113,11 @@ describe('completionBatch', () => {
 
   it('has the packed numbers in the shapes of a batch, and a rotary table for every position', () => {
     fc.assert(
-      fc.property(grouped, ({ completions, ...groups }) => {
-        const packed = packCompletions(groups, completions)
+      fc.property(grouped, ({ prompts, group, completions }) => {
+        const packed = packCompletions({ prompts: repeated(prompts, group), completions, shared: group })
         const { prompts: p, group: g, promptLength, completionLength } = packed
         scope(() => {
-          const batch = completionBatch(packed, tinyConfig())
+          const batch = packedBatch(packed, tinyConfig())
           expect(batch.promptIds.shape).toEqual([p, promptLength])
           expect(batch.completionIds.shape).toEqual([p, g, completionLength])
           expect(valuesOf(batch.promptMask)).toEqual(Array.from(packed.promptMask))

@@ -6,7 +6,7 @@ import { entropy, gatherLogProbs } from '../../../src/engine/ops/logProbs.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import { loadWeights, makeParams } from '../../../src/modules/pretrained/pretrained.js'
-import { completionBatch, packCompletions } from '../../../src/modules/transformer/pack.js'
+import { packCompletions, packedBatch } from '../../../src/modules/transformer/pack.js'
 import type { Params } from '../../../src/modules/transformer/params.js'
 import { type CompletionBatch, completionLogits } from '../../../src/modules/transformer/score.js'
 import { onBackend } from '../../kit/backends.js'
@@ -50,10 +50,11 @@ describe.each(MODELS)('%s against Hugging Face Transformers', (family) => {
     const { input_ids, attention_mask, completion } = readExpected(folderOf(family))
     const rows = input_ids.map((row, i) => row.filter((_, t) => attention_mask[i]![t] === 1))
     const count = completion!.log_probs[0]!.length
-    const packed = packCompletions(
-      { prompts: rows.map((row) => row.slice(0, -count)), group: 1 },
-      rows.map((row) => row.slice(-count)),
-    )
+    const packed = packCompletions({
+      prompts: rows.map((row) => row.slice(0, -count)),
+      completions: rows.map((row) => row.slice(-count)),
+      shared: 1,
+    })
     const compiled = jit(({ params, batch }: { readonly params: Params; readonly batch: CompletionBatch }) => {
       const mask = tf.tensor1d(packed.completionMask)
       return valueAndGrad(params, (given) => {
@@ -64,7 +65,7 @@ describe.each(MODELS)('%s against Hugging Face Transformers', (family) => {
     })
     using params = own(scope(() => makeParams(arrays)))
     scope(() => {
-      const { aux, grads } = compiled({ params: params.value, batch: completionBatch(packed, config) })
+      const { aux, grads } = compiled({ params: params.value, batch: packedBatch(packed, config) })
       const width = packed.completionLength
       const real = (x: tf.Tensor): number[] =>
         rows.flatMap((_, i) => Array.from(x.dataSync().slice(i * width, i * width + count)))

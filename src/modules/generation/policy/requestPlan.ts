@@ -2,9 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../../core/failure.js'
 import type { Key } from '../../../core/key.js'
+import { runStarts } from '../../../data/completions.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
-import { runStarts } from '../../transformer/pack.js'
 
 /**
  * Treatment of a prompt that leaves no room for the completion: refuse it, or keep `keep` tokens of

@@ -1,7 +1,9 @@
 /** Numbers of the trained tokens of a batch, over all optimizer steps of an update. */
-import type { StepTokens } from './steps/stepTokens.js'
+import type { TokenTensors } from '../../objectives/loss.js'
+import type { MicroBatch } from './microBatches.js'
+import { tokenNumbers } from './tokenRows.js'
 
-/** Numbers of tokens: one list for each row of the batch. Rows that were not trained are empty. */
+/** Numbers of tokens: one list for each row of a batch. Rows that were not trained are empty. */
 export interface TrainedTokens {
   /** Under the trainer before the first optimizer step that has the row, in nats. */
   readonly logProbs: readonly ArrayLike<number>[]
@@ -15,7 +17,7 @@ export interface TrainedTokens {
 
 /** The tokens of one optimizer step, with the batch's row of each of its rows. */
 export interface PlacedTokens {
-  readonly tokens: StepTokens
+  readonly tokens: TrainedTokens
   readonly places: readonly number[]
 }
 
@@ -39,4 +41,25 @@ export const trainedTokens = (steps: readonly PlacedTokens[], rows: number): Tra
       clipped[place] = larger(isFirst ? undefined : clipped[place], tokens.clipped[i]!)
     }
   return { logProbs, entropies, ratios, clipped }
+}
+
+/** Reads the measures of tokens of all micro-batches, in the order of the mini-batch's rows. */
+export const stepTokens = (
+  parts: readonly TokenTensors[],
+  micros: readonly Pick<MicroBatch, 'rows' | 'places'>[],
+): TrainedTokens => {
+  const read = (name: keyof TokenTensors): readonly ArrayLike<number>[] => {
+    const numbers: ArrayLike<number>[] = []
+    for (const [i, { rows, places }] of micros.entries()) {
+      const values = tokenNumbers(parts[i]![name], rows.completions)
+      for (const [row, place] of places.entries()) numbers[place] = values[row]!
+    }
+    return numbers
+  }
+  return {
+    logProbs: read('logProbs'),
+    entropies: read('entropies'),
+    ratios: read('ratios'),
+    clipped: read('clipped'),
+  }
 }
