@@ -1,6 +1,6 @@
 /**
- * Writes the `optionKinds.ts` of each folder of `src`, the tables with which `checkOptions` refuses unknown options and
- * wrong kinds, from the types of the options: `npm run options`.
+ * Writes the tables of options, with which `checkOptions` refuses unknown options and wrong kinds,
+ * from the types of the options to the `optionKinds.ts` of each folder of `src`: `npm run options`.
  */
 import { writeFileSync } from 'node:fs'
 import { optionKindsFiles } from './kit/optionKinds.js'

@@ -87,10 +87,13 @@ const declaredAtoms = (checker: ts.TypeChecker, node: ts.TypeNode | undefined): 
     const symbol = checker.getSymbolAtLocation(node.typeName)
     const target =
       symbol !== undefined && (symbol.flags & ts.SymbolFlags.Alias) !== 0 ? checker.getAliasedSymbol(symbol) : symbol
-    const declaration = target?.declarations?.find(ts.isTypeAliasDeclaration)
-    if (declaration !== undefined) return declaredAtoms(checker, declaration.type)
+    const declaration = target?.declarations?.[0]
+    if (declaration !== undefined && ts.isTypeAliasDeclaration(declaration))
+      return declaredAtoms(checker, declaration.type)
+    if (declaration !== undefined && ts.isTypeParameterDeclaration(declaration))
+      return declaredAtoms(checker, declaration.constraint)
   }
-  return atomsOf(checker, type)
+  return [...atomsOf(checker, type)].sort()
 }
 
 const typeNodeOf = (checker: ts.TypeChecker, property: ts.Symbol): ts.TypeNode | undefined => {

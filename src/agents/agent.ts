@@ -5,17 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
 import { type Key, keyFromSeed } from '../core/key.js'
-import {
-  aFunction,
-  aList,
-  aNumber,
-  anything,
-  aRecord,
-  aText,
-  checkOptions,
-  type OptionKinds,
-  oneOf,
-} from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { AgentRowTask, AgentTask } from '../data/datasets/agentRows.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
@@ -36,6 +26,7 @@ import { playChains } from './chains.js'
 import { type InputMessages, inputTasks } from './conversations.js'
 import type { ChainObserver } from './events.js'
 import type { AgentKind } from './kinds/kind.js'
+import { AGENT_OPTIONS, AGENT_RUN_GENERATION_OPTIONS, AGENT_RUN_OPTIONS } from './optionKinds.js'
 import { type AgentRunResult, runResult } from './trajectory.js'
 
 /** The options of every agent, under AgentFly's names. */
@@ -121,41 +112,6 @@ export interface Agent {
   readonly close: () => Promise<void>
 }
 
-const AGENT_OPTIONS: OptionKinds<AgentOptions<never>> = {
-  modelNameOrPath: aText,
-  tools: aList,
-  rewardFn: anything,
-  template: anything,
-  systemPrompt: aText,
-  toolParserName: oneOf(...TOOL_CALL_FORMATS),
-  thoughts: anything,
-  backend: oneOf('async_vllm', 'client', 'async_verl'),
-  backendConfig: aRecord,
-  maxModelLen: aNumber,
-  stopWhen: aFunction,
-  toolOptions: aRecord,
-  contextTriggerTurns: aNumber,
-}
-
-const RUN_OPTIONS: OptionKinds<AgentRunOptions> = {
-  messages: anything,
-  maxTurns: aNumber,
-  numChains: aNumber,
-  maxConcurrentChains: aNumber,
-  generation: aRecord,
-  observers: aList,
-  key: aRecord,
-  signal: aRecord,
-  clock: aRecord,
-}
-
-const GENERATION_KINDS: OptionKinds<GenerationConfig> = {
-  temperature: aNumber,
-  maxNewTokens: aNumber,
-  topP: aNumber,
-  stop: aList,
-}
-
 const filled = (prompt: string | undefined, specs: readonly ToolSpec[]): string | undefined => {
   if (prompt === undefined || prompt === '') return undefined
   return prompt.replaceAll('{tools}', () => specs.map((spec) => JSON.stringify(spec.function)).join('\n'))
@@ -219,8 +175,8 @@ const formatOf = (
 const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
 
 const checkRun = (name: string, options: AgentRunOptions): void => {
-  checkOptions(`${name}, run`, options, RUN_OPTIONS)
-  checkOptions(`${name}, run: generation`, options.generation ?? {}, GENERATION_KINDS)
+  checkOptions(`${name}, run`, options, AGENT_RUN_OPTIONS)
+  checkOptions(`${name}, run: generation`, options.generation ?? {}, AGENT_RUN_GENERATION_OPTIONS)
   const { maxTurns = 1, numChains = 1, maxConcurrentChains = 1 } = options
   const problems = Object.entries({ maxTurns, numChains, maxConcurrentChains }).flatMap(([field, value]) =>
     isCount(value) ? [] : [`${field} must be an integer of at least 1, got ${value}`],
@@ -253,7 +209,7 @@ const MAX_NEW_TOKENS = 1024
  */
 export const Agent = <T extends AgentTask = AgentRowTask>(kind: AgentKind, options: AgentOptions<T>): Agent => {
   const { name } = kind
-  checkOptions(`Agent ${name}`, options as AgentOptions<never>, AGENT_OPTIONS)
+  checkOptions(`Agent ${name}`, options, AGENT_OPTIONS)
   const parts = partsOf(kind, name, options)
   const config = configOf(name, options)
   const { modelNameOrPath, template } = options

@@ -1,7 +1,7 @@
 /** Metrics of agents while they are trained. */
 import { rowsByTrajectory } from '../collectors/rollouts/identity.js'
 import type { Clock } from '../core/capabilities.js'
-import { aList, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import { raggedRow } from '../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -9,6 +9,7 @@ import type { ResourcePool } from '../envs/resources/resourcePool.js'
 import type { CallNotice } from '../envs/tools/runCalls.js'
 import { liveClock } from '../live/clock.js'
 import { mean, toolMetrics } from './metrics.js'
+import { AGENT_MONITOR_OPTIONS } from './optionKinds.js'
 import { type ChainCall, sharedLength } from './trajectory.js'
 
 /** Returns a function that takes the notices of calls and returns each call that has ended. */
@@ -85,7 +86,7 @@ const tokenMetrics = (
  * Object.keys(agentMonitor()) // ['onCall', 'metrics']
  */
 export const agentMonitor = (options: AgentMonitorOptions = {}): AgentMonitor => {
-  checkOptions('agentMonitor', options, { pools: aList, clock: aRecord })
+  checkOptions('agentMonitor', options, AGENT_MONITOR_OPTIONS)
   const { pools = [], clock = liveClock } = options
   const timed = callTimer(clock)
   let calls: ChainCall[] = []

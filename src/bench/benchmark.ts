@@ -4,12 +4,13 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Usage } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
-import { aFunction, aNumber, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { engineReport } from '../engine/report.js'
 import { liveTensors } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
 import { host, liveUsage } from '../live/machine.js'
 import { harmless } from '../live/thrown.js'
+import { BENCHMARK_OPTIONS, COMPARE_SUBJECTS_OPTIONS } from './optionKinds.js'
 import { type SpeedRatio, type SpeedVerdict, type Spread, speedRatio, spreadOf, verdictOf } from './statistics.js'
 import { startStopwatch } from './stopwatch.js'
 import type { Subject } from './subject.js'
@@ -90,10 +91,6 @@ export interface BenchmarkOptions {
 export interface ComparisonOptions extends Omit<BenchmarkOptions, 'subject'> {
   readonly baseline: Subject
   readonly candidate: Subject
-}
-
-const ROUND_KINDS = {
-  ...{ rounds: aNumber, warmUp: aNumber, key: aRecord, onRound: aFunction, clock: aRecord, usage: aRecord },
 }
 
 type RoundOptions = Omit<BenchmarkOptions, 'subject'>
@@ -208,7 +205,7 @@ const runAll =
  * typeof benchmark({ subject: sum, rounds: 3 }) // 'function'
  */
 export const benchmark = (options: BenchmarkOptions): TaskEither<Failure, Benchmark> => {
-  checkOptions('benchmark', options, { subject: aRecord, ...ROUND_KINDS })
+  checkOptions('benchmark', options, BENCHMARK_OPTIONS)
   const settings = settingsOf('benchmark', options)
   return async () => E.map(([only]: readonly Benchmark[]) => only!)(await runAll([options.subject], settings)()) // one of one
 }
@@ -228,7 +225,7 @@ export const benchmark = (options: BenchmarkOptions): TaskEither<Failure, Benchm
  * typeof compareSubjects({ baseline: sum('a'), candidate: sum('b'), rounds: 3 }) // 'function'
  */
 export const compareSubjects = (options: ComparisonOptions): TaskEither<Failure, Comparison> => {
-  checkOptions('compareSubjects', options, { baseline: aRecord, candidate: aRecord, ...ROUND_KINDS })
+  checkOptions('compareSubjects', options, COMPARE_SUBJECTS_OPTIONS)
   const settings = settingsOf('compareSubjects', options)
   const { baseline, candidate } = options
   const kinds = [baseline, candidate].map(({ unit, counts }) => `${unit} (${counts})`)

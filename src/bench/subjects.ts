@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { type Failure, FailureError } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
-import { aFunction, aList, aNumber, aRecord, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { Policy, PolicyFailure } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { Data } from '../data/tensorDict/leaf.js'
@@ -11,6 +11,12 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard } from '../engine/scope.js'
 import { type Env, type EnvFailure, endedRows, nextRequest } from '../envs/base/env.js'
 import type { Answered, AnyReward, Scored } from '../envs/rewards/reward.js'
+import {
+  COLLECTOR_SUBJECT_OPTIONS,
+  ENV_SUBJECT_OPTIONS,
+  REWARD_SUBJECT_OPTIONS,
+  TRANSFORM_SUBJECT_OPTIONS,
+} from './optionKinds.js'
 import type { RoundContext, Subject } from './subject.js'
 
 const requireCount = (name: string, field: string, count: number): void => {
@@ -43,7 +49,7 @@ export interface CollectorSubjectOptions {
  * collectorSubject({ name: 'lockstep', collector, rollouts: 64 }).unit // 'rollouts'
  */
 export const collectorSubject = (options: CollectorSubjectOptions): Subject => {
-  checkOptions('collectorSubject', options, { name: aText, collector: aFunction, rollouts: aNumber })
+  checkOptions('collectorSubject', options, COLLECTOR_SUBJECT_OPTIONS)
   const { name, collector, rollouts } = options
   requireCount('collectorSubject', 'rollouts', rollouts)
   return {
@@ -133,7 +139,7 @@ export interface EnvSubjectOptions<O, B> {
  * envSubject({ env: scripted, policy: scriptedPolicy({ answers: () => [5] }), steps: 100 }).name // 'scriptedEnv'
  */
 export const envSubject = <O, B>(options: EnvSubjectOptions<O, B>): Subject => {
-  checkOptions('envSubject', options, { name: aText, env: aRecord, policy: aRecord, steps: aNumber })
+  checkOptions('envSubject', options, ENV_SUBJECT_OPTIONS)
   const { env, policy, steps, name = env.name } = options
   requireCount('envSubject', 'steps', steps)
   return {
@@ -168,8 +174,7 @@ export interface TransformSubjectOptions<O, A, P, B> {
  * transformSubject({ name: 'counter', transform: append(StepCounter({ maxSteps: 5 })), env: inner, policy, rows: 100 }).unit // 'rows'
  */
 export const transformSubject = <O, A, P, B>(options: TransformSubjectOptions<O, A, P, B>): Subject => {
-  const kinds = { name: aText, transform: aFunction, env: aRecord, policy: aRecord, rows: aNumber }
-  checkOptions('transformSubject', options, kinds)
+  checkOptions('transformSubject', options, TRANSFORM_SUBJECT_OPTIONS)
   const { name, transform, env, policy, rows } = options
   requireCount('transformSubject', 'rows', rows)
   transform(env) // throws if it does not fit
@@ -201,7 +206,7 @@ export interface RewardSubjectOptions<T extends Task> {
  * rewardSubject({ reward: gsm8kAnswerReward(), answers, passes: 100 }).unit // 'answers'
  */
 export const rewardSubject = <T extends Task>(options: RewardSubjectOptions<T>): Subject => {
-  checkOptions('rewardSubject', options, { name: aText, reward: aRecord, answers: aList, passes: aNumber })
+  checkOptions('rewardSubject', options, REWARD_SUBJECT_OPTIONS)
   const { reward, answers, passes = 1, name = reward.name } = options
   requireCount('rewardSubject', 'passes', passes)
   if (answers.length === 0) throw new RangeError('rewardSubject: answers must have at least one answer, got none')

@@ -1,7 +1,7 @@
 /** Converts captured sessions to a batch in the format of `LLMCollector`. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
-import { aFunction, aNumber, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { ChainSplit } from '../data/capture/splits.js'
 import {
@@ -14,6 +14,7 @@ import type { SamplingRecord, TokenPrompt } from '../data/policy.js'
 import { type Data, data, type Ragged, type RaggedArray, ragged } from '../data/tensorDict/leaf.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
+import { CAPTURED_BATCH_OPTIONS } from './optionKinds.js'
 import type { CollectedBatch } from './rollouts/turnRows.js'
 
 /** The additional entries of rows from captured sessions. */
@@ -271,12 +272,7 @@ export const capturedBatch = (
   sessions: readonly CapturedSession[],
   options: CapturedBatchOptions = {},
 ): E.Either<CapturedBatchFailure, CapturedBatch> => {
-  checkOptions('capturedBatch', options, {
-    rows: oneOf('conversations', 'turns'),
-    groupSize: aNumber,
-    shared: oneOf('once', 'each'),
-    decode: aFunction,
-  })
+  checkOptions('capturedBatch', options, CAPTURED_BATCH_OPTIONS)
   const found = sessions.map((session) => learnedOf(session, options))
   const { kept, left } = grouped(
     found.flatMap(({ learned }) => learned),

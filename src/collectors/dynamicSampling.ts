@@ -1,7 +1,7 @@
 /** Dynamic sampling: groups without a signal are left out of a batch, and others are sampled. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { aFunction, aList, aNumber, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { TokenAction } from '../data/policy.js'
 import { concat } from '../data/tensorDict/joining.js'
@@ -10,6 +10,7 @@ import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import type { Outcome } from '../envs/base/env.js'
 import type { Collected, CollectorFailure, LLMCollector } from './llmCollector.js'
+import { DYNAMIC_SAMPLING_OPTIONS } from './optionKinds.js'
 import type { CollectorPosition } from './rollouts/lockstep.js'
 import { type CollectedBatch, responseLengths, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 
@@ -183,12 +184,7 @@ export const dynamicSampling = <O extends GroupEntry, P>(
   collector: Pick<LLMCollector<CollectedBatch<O, P>>, 'collect'>,
   options: DynamicSamplingOptions<O, P>,
 ): ((position: CollectorPosition) => TaskEither<CollectorFailure, SampledBatch<O, P>>) => {
-  checkOptions('dynamicSampling', options, {
-    signal: aFunction,
-    groups: aNumber,
-    rounds: aNumber,
-    keepReturnBounds: aList,
-  })
+  checkOptions('dynamicSampling', options, DYNAMIC_SAMPLING_OPTIONS)
   const { signal, ...rule } = options
 
   checkRule(rule)

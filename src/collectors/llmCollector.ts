@@ -4,13 +4,18 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Timers } from '../core/capabilities.js'
 import { FailureError } from '../core/failure.js'
 import type { Key } from '../core/key.js'
-import { aFunction, aNumber, anything, aRecord, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { Absent, Needs, Unwritten } from '../data/needs.js'
 import type { Policy, TokenAction } from '../data/policy.js'
 import type { WeightFailure } from '../data/weights.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import type { Env } from '../envs/base/env.js'
 import { liveClock } from '../live/clock.js'
+import {
+  LLM_COLLECTOR_BATCHES_OPTIONS,
+  LLM_COLLECTOR_CONCURRENT_OPTIONS,
+  LLM_COLLECTOR_OPTIONS,
+} from './optionKinds.js'
 import { type CollectorPosition, type Played, playLockstep } from './rollouts/lockstep.js'
 import type { EpisodeFailure } from './rollouts/rollout.js'
 import type { RolloutsStopped } from './rollouts/rolloutBatch.js'
@@ -223,16 +228,6 @@ const collectorOf = <B, Q>(
   }
 }
 
-const KINDS = {
-  ...{ env: anything, policy: aRecord, policyFactory: aFunction, key: aRecord, start: aRecord, maxTurns: aNumber },
-  ...{ batches: aRecord, concurrent: aRecord, time: aRecord },
-}
-
-const BATCH_KINDS = {
-  ...{ dialogTurnsPerBatch: aNumber, totalDialogTurns: aNumber, yieldOnlyLastSteps: anything },
-  ...{ yieldCompletedTrajectories: anything, postproc: aFunction, replayBuffer: aRecord, weightUpdater: aRecord },
-}
-
 const problemsOf = ({ batches = {}, concurrent, env, maxTurns = 1 }: AnyOptions): readonly string[] => {
   const isCount = (value: number | undefined): boolean =>
     value === undefined || (Number.isSafeInteger(value) && value >= 1)
@@ -254,11 +249,6 @@ const problemsOf = ({ batches = {}, concurrent, env, maxTurns = 1 }: AnyOptions)
       ? ["yieldCompletedTrajectories: false requires 'concurrent': in lockstep, trajectories are whole"]
       : []),
   ]
-}
-
-const CONCURRENT_KINDS = {
-  ...{ maxInFlight: aNumber, tasks: aNumber, ahead: aNumber, order: oneOf('completion', 'drawn'), deadlineMs: aNumber },
-  ...{ tokenBudget: aNumber, onFailure: anything, maxFailureShare: aNumber },
 }
 
 type AnyOptions = Pick<CommonOptions<unknown, unknown>, 'maxTurns'> & {
@@ -356,9 +346,11 @@ export const LLMCollector = <
   parts: CollectorParts<In, P, O, A, N, Q>,
 ): CollectorOf<O, P, N, Q> => {
   const options = parts as unknown as LLMCollectorOptions<O, P, Q> | ConcurrentCollectorOptions<O, P, Q> // the policy reads `O`, and the environment takes `P`, by the constraints
-  checkOptions('LLMCollector', options, KINDS)
-  if (options.batches !== undefined) checkOptions('LLMCollector: batches', options.batches, BATCH_KINDS)
-  if (options.concurrent !== undefined) checkOptions('LLMCollector: concurrent', options.concurrent, CONCURRENT_KINDS)
+  checkOptions('LLMCollector', options, LLM_COLLECTOR_OPTIONS)
+  if (options.batches !== undefined)
+    checkOptions('LLMCollector: batches', options.batches, LLM_COLLECTOR_BATCHES_OPTIONS)
+  if (options.concurrent !== undefined)
+    checkOptions('LLMCollector: concurrent', options.concurrent, LLM_COLLECTOR_CONCURRENT_OPTIONS)
   const problems = problemsOf(options as AnyOptions) // fewer fields
   if (problems.length > 0) throw new RangeError(`LLMCollector: ${problems.join('; ')}`)
   const { key, start = START, maxTurns = 64, batches = {}, time = {} } = options

@@ -1,6 +1,6 @@
 /** Advantages of several roles in one batch, each compared with itself. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aFunction, aList, checkOptions, oneOf, refuse } from '../core/options.js'
+import { checkOptions, refuse } from '../core/options.js'
 import type { AdvantageEntry, GroupEntry } from '../data/batch.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, raggedRows } from '../data/tensorDict/leaf.js'
@@ -12,6 +12,7 @@ import type { Advantage, RewardedTurns } from '../objectives/advantages/advantag
 import { batchAdvantage } from '../objectives/advantages/batchAdvantage.js'
 import { rlooAdvantage } from '../objectives/advantages/outcome.js'
 import { agentRows } from './agentRows.js'
+import { ROLE_ADVANTAGE_OPTIONS } from './optionKinds.js'
 import type { CollectedBatch } from './rollouts/turnRows.js'
 
 export interface RoleAdvantageOptions {
@@ -77,7 +78,7 @@ const turnsAlone = (rows: TensorDict): TensorDict => {
  * roleAdvantage({ agents: ['player_0', 'player_1'] }).name // 'roleAdvantage'
  */
 export const roleAdvantage = (options: RoleAdvantageOptions): Advantage<RoleTurns, AdvantageEntry> => {
-  checkOptions('roleAdvantage', options, { agents: aList, advantage: aFunction, baseline: oneOf('role', 'prompt') })
+  checkOptions('roleAdvantage', options, ROLE_ADVANTAGE_OPTIONS)
   const { agents, advantage = batchAdvantage(rlooAdvantage, { name: 'rloo' }), baseline = 'role' } = options
   refuse('roleAdvantage', [agents.length === 0 && 'agents must not be empty'])
   const rowsOf = (batch: TensorDict): TensorDict => {

@@ -1,60 +1,53 @@
 /** Checks of options that callers pass from TypeScript, plain JavaScript or JSON. */
 
 /** The required type of an option's value. */
-export interface Kind {
+interface Kind {
   readonly expected: string
   readonly holds: (value: unknown) => boolean
 }
 
 const isNumber = (value: unknown): boolean => typeof value === 'number'
 
-/** A number. Its range is checked by the factory. */
-export const aNumber: Kind = { expected: 'a number', holds: isNumber }
+const isPair = (value: unknown): boolean => Array.isArray(value) && value.length === 2 && value.every(isNumber)
 
-/** One number, or two for a lower and an upper bound. */
-export const aNumberOrTwo: Kind = {
-  expected: 'a number or two',
-  holds: (value) => isNumber(value) || (Array.isArray(value) && value.length === 2 && value.every(isNumber)),
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The kinds by their names in a table. What is inside a value is checked when it is used. */
+const KINDS: ReadonlyMap<string, Kind> = new Map([
+  ['number', { expected: 'a number', holds: isNumber }],
+  ['pair', { expected: 'two numbers', holds: isPair }],
+  ['number | pair', { expected: 'a number or two', holds: (value) => isNumber(value) || isPair(value) }],
+  ['string', { expected: 'a string', holds: (value) => typeof value === 'string' }],
+  ['boolean', { expected: 'true or false', holds: (value) => typeof value === 'boolean' }],
+  ['function', { expected: 'a function', holds: (value) => typeof value === 'function' }],
+  ['record', { expected: 'a record', holds: isRecord }],
+  ['list', { expected: 'a list', holds: Array.isArray }],
+  ['null', { expected: 'null', holds: (value) => value === null }],
+  ['anything', { expected: 'anything', holds: () => true }],
+])
+
+/** Reads a kind: a name of `KINDS`, a word in quotes, or several of them. */
+const kindOf = (text: string): Kind => {
+  const known = KINDS.get(text)
+  if (known !== undefined) return known
+  if (!text.includes(' | '))
+    return { expected: text, holds: (value) => typeof value === 'string' && `'${value}'` === text }
+  const kinds = text.split(' | ').map(kindOf)
+  return {
+    expected: kinds.map(({ expected }) => expected).join(' or '),
+    holds: (value) => kinds.some(({ holds }) => holds(value)),
+  }
 }
 
-/** Two numbers. */
-const twoNumbers: Kind = {
-  expected: 'two numbers',
-  holds: (value) => Array.isArray(value) && value.length === 2 && value.every(isNumber),
-}
-
-/** A string. */
-export const aText: Kind = { expected: 'a string', holds: (value) => typeof value === 'string' }
-
-/** A function. */
-export const aFunction: Kind = { expected: 'a function', holds: (value) => typeof value === 'function' }
-
-/** A record. Its fields are checked when they are used. */
-export const aRecord: Kind = {
-  expected: 'a record',
-  holds: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-}
-
-/** `true` or `false`. */
-export const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
-
-/** A list. Its elements are checked when they are used. */
-export const aList: Kind = { expected: 'a list', holds: Array.isArray }
-
-/** Any value. It is checked when it is used. */
-export const anything: Kind = { expected: 'anything', holds: () => true }
-
-/** One of the given words. */
-export const oneOf = (...words: readonly string[]): Kind => ({
-  expected: words.map((word) => `'${word}'`).join(' or '),
-  holds: (value) => typeof value === 'string' && words.includes(value),
-})
-
-/** A value of one of the given kinds. */
-export const eitherOf = (...kinds: readonly Kind[]): Kind => ({
-  expected: kinds.map(({ expected }) => expected).join(' or '),
-  holds: (value) => kinds.some(({ holds }) => holds(value)),
-})
+/** Reads a table: `steps: number, side: 'left' | 'right'`. */
+const kindsOf = (table: string): ReadonlyMap<string, Kind> =>
+  new Map(
+    table
+      .split(', ')
+      .filter(Boolean)
+      .map((each) => each.split(': ') as [string, string]) // a name and a kind
+      .map(([name, kind]) => [name, kindOf(kind)]),
+  )
 
 /** Longest text quoted in an error, and longest name compared with known ones. */
 const LONGEST = 64
@@ -123,61 +116,22 @@ export const unknownName = (what: string, name: string, known: readonly string[]
   return `unknown ${what} '${quoted}'${near === undefined ? '' : `: did you mean '${near}'?`}`
 }
 
-/** The keys of a record, or of every member of a union of records. */
-type NamesOf<O> = O extends unknown ? keyof O : never
-
-/** The kinds of values by their names in a table. */
-const KINDS: ReadonlyMap<string, Kind> = new Map([
-  ['number', aNumber],
-  ['pair', twoNumbers],
-  ['number | pair', aNumberOrTwo],
-  ['string', aText],
-  ['boolean', aSwitch],
-  ['function', aFunction],
-  ['record', aRecord],
-  ['list', aList],
-  ['null', { expected: 'null', holds: (value) => value === null }],
-  ['anything', anything],
-])
-
-const kindOf = (text: string): Kind =>
-  KINDS.get(text) ?? (text.includes(' | ') ? eitherOf(...text.split(' | ').map(kindOf)) : oneOf(text.slice(1, -1)))
-
-/** Reads a table: `steps: number, side: 'left' | 'right'`. */
-const kindsOf = (table: string): ReadonlyMap<string, Kind> =>
-  new Map(
-    table
-      .split(', ')
-      .filter(Boolean)
-      .map((each) => each.split(': ') as [string, string]) // a name and a kind
-      .map(([name, kind]) => [name, kindOf(kind)]),
-  )
-
-interface CheckOptions {
-  (name: string, options: object, kinds: string): void
-  <O extends object>(name: string, options: { readonly [K in NamesOf<O>]?: unknown }, kinds: OptionKinds<O>): void
-}
-
-/** One kind for each option of `O`. A missing or an extra entry does not compile. */
-export type OptionKinds<O> = { readonly [K in NamesOf<O>]-?: Kind }
-
 /**
  * Rejects unknown options and values of the wrong kind, for callers from plain JavaScript or JSON,
  * which are not type-checked. An option that is `undefined` counts as absent.
+ *
+ * The table lists the options and their kinds. `npm run options` writes it to the `optionKinds.ts`
+ * of the folder, from the type `O`: import it from there, under a name of your choice.
  *
  * Errors   throws RangeError with the name of the factory, every wrong option, and the valid
  *          options.
  *
  * @example
- * checkOptions('cispo', { clipEpsilon: 0.2 }, { clipEpsilon: aNumberOrTwo }) // undefined
+ * checkOptions('dppo', { divergence: 'kl' }, "divergence: 'tv' | 'kl', epsilon: number | pair") // undefined
  */
-export const checkOptions: CheckOptions = (
-  name: string,
-  options: object,
-  given: string | OptionKinds<object>,
-): void => {
-  if (!aRecord.holds(options)) throw new RangeError(`${name}: the options must be a record, got ${shown(options)}`)
-  const known: ReadonlyMap<string, Kind> = typeof given === 'string' ? kindsOf(given) : new Map(Object.entries(given))
+export const checkOptions = <O extends object>(name: string, options: O, table: string): void => {
+  if (!isRecord(options)) throw new RangeError(`${name}: the options must be a record, got ${shown(options)}`)
+  const known = kindsOf(table)
   const names = [...known.keys()]
   const problems = Object.entries(options).flatMap(([option, value]: [string, unknown]) => {
     const kind = known.get(option)

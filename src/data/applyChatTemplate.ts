@@ -2,7 +2,7 @@
 import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, type Failure, problemList } from '../core/failure.js'
-import { aList, aNumber, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { scope } from '../engine/scope.js'
 import { type History, textOf } from '../text/history/history.js'
 import { type ChatTemplate, type RenderOptions, render } from '../text/template/chatTemplate.js'
@@ -11,6 +11,7 @@ import { tokenized } from '../text/tokenizer/budget.js'
 import { type PaddingOptions, type Side, windows } from '../text/tokenizer/encoding.js'
 import type { TextTokenizer } from '../text/tokenizer/textTokenizer.js'
 import { excess, farBeyond } from '../text/tokenizer/tokenLimit.js'
+import { APPLY_CHAT_TEMPLATE_OPTIONS, APPLY_CHAT_TEMPLATE_PADDING_OPTIONS } from './optionKinds.js'
 import { filledRows, type Ragged, ragged, toPadded } from './tensorDict/leaf.js'
 import { get, TensorDict } from './tensorDict/tensorDict.js'
 
@@ -80,20 +81,6 @@ export type PaddedChatTokens = {
   readonly masks: TensorDict<{ readonly attention: tf.Tensor2D; readonly assistant: tf.Tensor2D }>
 }
 
-const MASKED_TOKENS_OPTIONS: OptionKinds<MaskedTokensOptions> = {
-  tokenizer: aRecord,
-  template: aRecord,
-  from: oneOf('tags', 'spans'),
-  tools: aList,
-  documents: aList,
-  variables: aRecord,
-  now: anything,
-  endOfTurn: aText,
-  generationPrompt: oneOf('add', 'omit', 'continue'),
-  maxTokens: aNumber,
-  truncate: oneOf('left', 'right'),
-}
-
 const tooLong = (reason: string): E.Either<Failure, never> => E.left({ _tag: 'LengthFailure', reason })
 
 /**
@@ -124,15 +111,6 @@ export const maskedTokens = (history: History, options: MaskedTokensOptions): E.
       : windows(encoding.right, { maxLength: maxTokens, side: truncate })[0]! // the first window always exists
   const pairs = Array.from(ids, (_, t) => [offsets[2 * t]!, offsets[2 * t + 1]!] as const)
   return E.right({ ids, mask: tokenMask(written.right.ranges, pairs) })
-}
-
-const CHAT_PADDING: OptionKinds<ChatPadding> = { id: aNumber, side: oneOf('left', 'right'), length: aNumber }
-
-const CHAT_OPTIONS: OptionKinds<ApplyChatTemplateOptions> = {
-  ...MASKED_TOKENS_OPTIONS,
-  padding: aRecord,
-  files: aRecord,
-  otherEnds: aList,
 }
 
 /** Returns the rows of all conversations, or every problem of every conversation. */
@@ -209,10 +187,10 @@ export function applyChatTemplate(
   histories: readonly History[],
   all: ApplyChatTemplateOptions,
 ): E.Either<ConfigFailure, TensorDict<ChatTokens> | TensorDict<PaddedChatTokens>> {
-  checkOptions('applyChatTemplate', all, CHAT_OPTIONS)
+  checkOptions('applyChatTemplate', all, APPLY_CHAT_TEMPLATE_OPTIONS)
   const { padding, files: _, ...options } = all
   if (padding === undefined) return E.map(chatTokens)(rowsOf(histories, options))
-  checkOptions('applyChatTemplate, padding', padding, CHAT_PADDING)
+  checkOptions('applyChatTemplate, padding', padding, APPLY_CHAT_TEMPLATE_PADDING_OPTIONS)
   checkPadding(padding)
   const { maxTokens = options.tokenizer.settings.maxLength, ...rest } = options
   const limit = Math.min(maxTokens ?? Infinity, padding.length ?? Infinity)

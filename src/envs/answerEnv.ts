@@ -1,11 +1,10 @@
 /** Shared options of environments with one right answer: episode length and rewards. */
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, aRecord, aSwitch } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Env } from './base/env.js'
-import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatState, type DrawnChats } from './datasetChatEnv.js'
+import { DatasetChatEnv, type DatasetChatState, type DrawnChats } from './datasetChatEnv.js'
 import type { AnswerParts } from './transforms/answerParsers.js'
 import type { NeededTask, RewardState } from './transforms/rewardTransform.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
@@ -33,9 +32,6 @@ export interface AnswerEnv<Options extends EpisodeOptions> {
   (options: Options & { readonly computeReward: false }): Env<UnrewardedState, HistoryAction>
   (options: Options & { readonly computeReward?: true }): Env<AnswerState, HistoryAction>
 }
-
-/** The options of such an environment, for `checkOptions`. */
-export const ANSWER_ENV_OPTIONS = { ...DATASET_OPTIONS, maxSteps: aNumber, computeReward: aSwitch, reward: aRecord }
 
 type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
 

@@ -1,7 +1,7 @@
 /** Environments of conversations. */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
@@ -10,6 +10,7 @@ import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { appendMessage, extendHistory, History, type Message, message, textOf } from '../text/history/history.js'
 import { historyFromOpenAi, type OpenAiMessage } from '../text/history/openAiChat.js'
 import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
+import { CHAT_ENV_OPTIONS } from './optionKinds.js'
 
 /** The states of a `ChatEnv`. */
 export type ChatState = {
@@ -66,7 +67,7 @@ const openingOf = (query: unknown, userRole: string): E.Either<string, History> 
  * Source   TorchRL 0.14.1 `ChatEnv`.
  */
 export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> => {
-  checkOptions('ChatEnv', options, { batchSize: aNumber, systemPrompt: aText, systemRole: aText, userRole: aText })
+  checkOptions('ChatEnv', options, CHAT_ENV_OPTIONS)
   const { batchSize, systemPrompt, systemRole = 'system', userRole = 'user' } = options
   requireBatchSize('ChatEnv', batchSize)
   const system = systemPrompt === undefined ? [] : [message(systemRole, systemPrompt)]

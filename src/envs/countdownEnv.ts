@@ -1,7 +1,8 @@
 import type { Key } from '../core/key.js'
-import { aNumber, aRecord, checkOptions } from '../core/options.js'
-import { ANSWER_ENV_OPTIONS, type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
+import { checkOptions } from '../core/options.js'
+import { type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DrawnChats } from './datasetChatEnv.js'
+import { COUNTDOWN_ENV_OPTIONS } from './optionKinds.js'
 import type { AnswerRewardOptions } from './rewards/answerScore.js'
 import { type CountdownTaskOptions, countdownTasks } from './rewards/countdown.js'
 import { CountdownRewardParser } from './transforms/answerParsers.js'
@@ -17,9 +18,6 @@ export const COUNTDOWN_SYSTEM_PROMPT =
   'Think first, between the tags think and /think, each in angle brackets. Then give the expression alone between the tags answer and ' +
   '/answer, in angle brackets as well.'
 
-const { source: _, ...OPTIONS } = ANSWER_ENV_OPTIONS
-const COUNTDOWN_OPTIONS = { ...OPTIONS, key: aRecord, numCount: aNumber, maxNumber: aNumber, maxTarget: aNumber }
-
 /**
  * Puzzles of numbers without end: `DatasetChatEnv` over `countdownTasks`, `StepCounter`,
  * `CountdownRewardParser`. An answer ends the episode, and so does the last of `maxSteps` turns.
@@ -28,7 +26,7 @@ const COUNTDOWN_OPTIONS = { ...OPTIONS, key: aRecord, numCount: aNumber, maxNumb
  * Source   TorchRL `CountdownEnv`.
  */
 export const CountdownEnv: AnswerEnv<CountdownEnvOptions> = (options: CountdownEnvOptions) => {
-  checkOptions('CountdownEnv', options, COUNTDOWN_OPTIONS)
+  checkOptions('CountdownEnv', options, COUNTDOWN_ENV_OPTIONS)
   const { key, reward, numCount, maxNumber, maxTarget, ...rest } = options
   const limits = {
     ...(numCount !== undefined && { numCount }),

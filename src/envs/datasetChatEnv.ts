@@ -1,11 +1,12 @@
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Infer, Spec } from '../data/spec.js'
 import type { Task, TaskSource } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Env } from './base/env.js'
 import { ChatEnv, type ChatState } from './chatEnv.js'
+import { DATASET_CHAT_ENV_OPTIONS } from './optionKinds.js'
 import {
   DataLoadingPrimer,
   type Kept,
@@ -46,15 +47,6 @@ export interface DatasetChatEnvOptions<T extends Task = Task, K extends Kept = K
   readonly columns?: Readonly<Record<string, string>>
 }
 
-/** The options that every environment over a data set has, for `checkOptions`. */
-export const DATASET_OPTIONS: OptionKinds<DrawnChats> = {
-  source: aRecord,
-  prompts: aNumber,
-  repeats: aNumber,
-  systemPrompt: aText,
-  start: aNumber,
-}
-
 export type DatasetChatState = DeepMerge<ChatState, TaskEntries>
 
 /** The states of a `DatasetChatEnv` that keeps this of its tasks and has these further columns. */
@@ -74,10 +66,7 @@ export type DatasetChatStateOf<T extends Task, K extends Kept, P extends Spec = 
 export const DatasetChatEnv = <T extends Task = Task, K extends Kept = 'columns', P extends Spec = NoColumns>(
   options: DatasetChatEnvOptions<T, K, P>,
 ): Env<DatasetChatStateOf<T, K, P>, HistoryAction> => {
-  checkOptions('DatasetChatEnv', options, {
-    ...DATASET_OPTIONS,
-    ...{ keep: oneOf('columns', 'task'), primers: aRecord, columns: aRecord },
-  })
+  checkOptions('DatasetChatEnv', options, DATASET_CHAT_ENV_OPTIONS)
   const { prompts, repeats = 1, systemPrompt, primers, ...rows } = options
   const batchSize = prompts * repeats
   const env = pipe(

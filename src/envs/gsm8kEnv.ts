@@ -1,6 +1,7 @@
 import { checkOptions } from '../core/options.js'
-import { ANSWER_ENV_OPTIONS, type AnswerEnv, type AnswerState, answerEnv, type EpisodeOptions } from './answerEnv.js'
+import { type AnswerEnv, type AnswerState, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DrawnChats } from './datasetChatEnv.js'
+import { GSM8K_ENV_OPTIONS } from './optionKinds.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'
 import { GSM8KRewardParser } from './transforms/answerParsers.js'
 
@@ -28,7 +29,7 @@ export const GSM8K_SYSTEM_PROMPT =
  * GSM8KEnv({ source: taskList('one', [{ id: 'a', query: 'What is 2 + 2?', answer: '#### 4' }]), prompts: 1, maxSteps: 10 }).batchSize // 1
  */
 export const GSM8KEnv: AnswerEnv<GSM8KEnvOptions> = (options: GSM8KEnvOptions) => {
-  checkOptions('GSM8KEnv', options, ANSWER_ENV_OPTIONS)
+  checkOptions('GSM8KEnv', options, GSM8K_ENV_OPTIONS)
   const { reward, ...rest } = options
   return answerEnv(rest, () => GSM8KRewardParser({ ...reward })) as never // the states are those that AnswerEnv says
 }

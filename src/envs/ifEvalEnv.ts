@@ -1,11 +1,12 @@
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { IfEvalRow } from '../data/datasets/ifEval.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { RowTask } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Env } from './base/env.js'
-import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
+import { DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
+import { IFEVAL_ENV_OPTIONS } from './optionKinds.js'
 import { type IfEvalEntries, IfEvalScorer, type IfEvalScorerOptions } from './transforms/ifEvalScorer.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append } from './transforms/transform.js'
@@ -31,7 +32,7 @@ export const IFEVAL_SYSTEM_PROMPT =
  * Source   TorchRL `IFEvalEnv`. With `judged: 'reply'`, ask the policy for no blocks.
  */
 export const IFEvalEnv = (options: IFEvalEnvOptions): Env<IFEvalState, HistoryAction> => {
-  checkOptions('IFEvalEnv', options, { ...DATASET_OPTIONS, reward: aRecord, maxSteps: aNumber })
+  checkOptions('IFEvalEnv', options, IFEVAL_ENV_OPTIONS)
   const { reward, maxSteps = 1, ...dataset } = options
   return pipe(
     DatasetChatEnv<RowTask<IfEvalRow>, 'task'>({ ...dataset, keep: 'task' }),

@@ -4,7 +4,7 @@
  */
 
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aText, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec, type Spec } from '../data/spec.js'
 import { type Data, data, joinRows, type Ragged, raggedRow, rowLengths } from '../data/tensorDict/leaf.js'
@@ -14,6 +14,7 @@ import type { TextSpan } from '../text/template/chatTemplate.js'
 import type { TextRange } from '../text/textRange.js'
 import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import { type Env, envFailure, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
+import { LLM_ENV_OPTIONS, LLM_TEXT_ENV_OPTIONS } from './optionKinds.js'
 import { TEXT_SPECS, type TextEntries } from './transforms/templateTransform.js'
 
 export type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
@@ -123,7 +124,7 @@ const rowsWith = (rows: Ragged<'int32'>, id: number | undefined): readonly boole
  * LLMEnv({ batchSize: 2, eosTokenId: 0 }).name // 'LLMEnv'
  */
 export const LLMEnv = (options: LLMEnvOptions): Env<TokenPrompt, TokenResponse> => {
-  checkOptions('LLMEnv', options, { batchSize: aNumber, eosTokenId: aNumber })
+  checkOptions('LLMEnv', options, LLM_ENV_OPTIONS)
   const { batchSize, eosTokenId } = options
   if (eosTokenId !== undefined && (!Number.isInteger(eosTokenId) || eosTokenId < 0)) {
     throw new RangeError(`LLMEnv: eosTokenId must be an id from 0 on, got ${eosTokenId}`)
@@ -199,11 +200,7 @@ const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): Ten
  * llmTextEnv({ batchSize: 1, eosText: '<|endoftext|>' }).name // 'llmTextEnv'
  */
 export const llmTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> => {
-  checkOptions('llmTextEnv', options, {
-    batchSize: aNumber,
-    eosText: aText,
-    controlTokens: oneOf('none', 'recognized'),
-  })
+  checkOptions('llmTextEnv', options, LLM_TEXT_ENV_OPTIONS)
   return concatenating<TextEntries, TextResponse>({
     name: 'llmTextEnv',
     batchSize: options.batchSize,

@@ -1,7 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { sipHash } from '../core/sipHash.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec } from '../data/spec.js'
@@ -11,6 +11,7 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TextTokenizer } from '../text/tokenizer/textTokenizer.js'
 import { type Env, envFailure } from './base/env.js'
 import { LLMEnv, type TokenResponse } from './llmEnv.js'
+import { DECODED_PROMPT_OPTIONS, LLM_HASHING_ENV_OPTIONS } from './optionKinds.js'
 import { append, type Transform, transform } from './transforms/transform.js'
 
 /** The name of a search state: 16 hexadecimal digits for each element. */
@@ -108,7 +109,7 @@ const hashing = (vocabularySize: number): Transform<null, TokenPrompt, Hashing, 
  * LLMHashingEnv({ batchSize: 1, vocabularySize: 300 }).name // 'LLMEnv > LLMHashingEnv'
  */
 export const LLMHashingEnv = (options: LLMHashingEnvOptions): Env<LLMHashingState, TokenResponse> => {
-  checkOptions('LLMHashingEnv', options, { batchSize: aNumber, eosTokenId: aNumber, vocabularySize: aNumber })
+  checkOptions('LLMHashingEnv', options, LLM_HASHING_ENV_OPTIONS)
   const { vocabularySize, ...rest } = options
   if (!Number.isInteger(vocabularySize) || vocabularySize < 1) {
     throw new RangeError(`LLMHashingEnv: vocabularySize must be at least 1, got ${vocabularySize}`)
@@ -125,7 +126,7 @@ export const LLMHashingEnv = (options: LLMHashingEnvOptions): Env<LLMHashingStat
 export const decodedPrompt = (options: {
   readonly tokenizer: TextTokenizer
 }): Transform<null, TokenPrompt, { readonly text: TensorDict<{ readonly prompt: Data<string> }> }> => {
-  checkOptions('decodedPrompt', options, { tokenizer: aRecord })
+  checkOptions('decodedPrompt', options, DECODED_PROMPT_OPTIONS)
   const decode = (td: TensorDict<TokenPrompt>) => {
     const texts = raggedRows(get(td, 'tokens', 'prompt')).map((ids) => options.tokenizer.decode(ids, 'keep'))
     return TE.right([TensorDict({ text: { prompt: data(texts) } }, td.batchShape), null] as const)

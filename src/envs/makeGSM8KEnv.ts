@@ -1,12 +1,13 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aFunction, aNumber, aRecord, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { TaskSource } from '../data/task.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { find, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Env, envFailure } from './base/env.js'
 import { llmTextEnv, type TextResponse } from './llmEnv.js'
+import { GSM8K_PREPARE_QUESTION_OPTIONS, MAKE_GSM8K_ENV_OPTIONS } from './optionKinds.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'
 import { type AnswerParts, GSM8KRewardParser } from './transforms/answerParsers.js'
 import { DataLoadingPrimer, type TaskEntries } from './transforms/dataLoadingPrimer.js'
@@ -39,7 +40,7 @@ export interface GSM8KPrepareQuestionOptions {
  * GSM8KPrepareQuestion().name // 'GSM8KPrepareQuestion'
  */
 export const GSM8KPrepareQuestion = (options: GSM8KPrepareQuestionOptions = {}): Transform<null, unknown, unknown> => {
-  checkOptions('GSM8KPrepareQuestion', options, { prompt: aFunction })
+  checkOptions('GSM8KPrepareQuestion', options, GSM8K_PREPARE_QUESTION_OPTIONS)
   const { prompt = asConversation } = options
   return transform<null, unknown, unknown>({
     name: 'GSM8KPrepareQuestion',
@@ -82,15 +83,7 @@ export type MakeGSM8KState = DeepMerge<DeepMerge<DeepMerge<TextEntries, TaskEntr
  * makeGSM8KEnv({ source: taskList('one', [{ id: 'a', query: 'What is 2 + 2?', answer: '#### 4' }]), repeats: 4 }).batchSize // 4
  */
 export const makeGSM8KEnv = (options: MakeGSM8KEnvOptions): Env<MakeGSM8KState, TextResponse> => {
-  checkOptions('makeGSM8KEnv', options, {
-    source: aRecord,
-    prompts: aNumber,
-    repeats: aNumber,
-    start: aNumber,
-    reward: aRecord,
-    prompt: aFunction,
-    eosText: aText,
-  })
+  checkOptions('makeGSM8KEnv', options, MAKE_GSM8K_ENV_OPTIONS)
   const { source, prompts = 1, repeats = 1, start, reward, prompt, eosText } = options
   const batchSize = prompts * repeats
   return pipe(

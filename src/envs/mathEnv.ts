@@ -1,6 +1,7 @@
 import { checkOptions } from '../core/options.js'
-import { ANSWER_ENV_OPTIONS, type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
+import { type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DrawnChats } from './datasetChatEnv.js'
+import { MATH_ENV_OPTIONS } from './optionKinds.js'
 import type { MathRewardOptions } from './rewards/math/mathReward.js'
 import { MATHRewardParser } from './transforms/answerParsers.js'
 
@@ -20,7 +21,7 @@ export const MATH_SYSTEM_PROMPT =
  * Source   TorchRL `MATHEnv`.
  */
 export const MATHEnv: AnswerEnv<MATHEnvOptions> = (options: MATHEnvOptions) => {
-  checkOptions('MATHEnv', options, ANSWER_ENV_OPTIONS)
+  checkOptions('MATHEnv', options, MATH_ENV_OPTIONS)
   const { reward, ...rest } = options
   return answerEnv(rest, () => MATHRewardParser({ ...reward })) as never // the states of AnswerEnv
 }

@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, formatKey, type Key, parseKey } from '../core/key.js'
-import { aFunction, aNumber, anything, aRecord, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
+import { checkOptions, unknownName } from '../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
 import type { Task } from '../data/task.js'
@@ -16,7 +16,8 @@ import { thrownText } from '../live/thrown.js'
 import { appendMessage, type History, lastMessage, type Message, message, textOf } from '../text/history/history.js'
 import { withoutThoughts } from '../text/toolCalls/thoughts.js'
 import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
-import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
+import { DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
+import { MULTI_TURN_ENV_OPTIONS } from './optionKinds.js'
 import type { Scored } from './rewards/reward.js'
 import { weighedValue } from './rewards/scoredValue.js'
 import type { TaskEntry } from './transforms/dataLoadingPrimer.js'
@@ -117,16 +118,7 @@ export type MultiTurnState<T extends Task, S, P extends string> = DeepMerge<
 
 const NAME = 'MultiTurnEnv'
 
-const OPTIONS: OptionKinds<MultiTurnEnvOptions> = {
-  ...DATASET_OPTIONS,
-  reply: aFunction,
-  maxTurns: aNumber,
-  initial: aFunction,
-  parts: aRecord,
-  solvedAt: aNumber,
-}
-
-const RESULT_FIELDS: OptionKinds<TurnResult> = { done: anything, reward: anything, state: anything, message: anything }
+const RESULT_FIELDS: readonly (keyof TurnResult)[] = ['done', 'reward', 'state', 'message']
 
 /** A conversation after a reply. */
 interface Turned<S> {
@@ -165,9 +157,8 @@ const readReply = <S>(
   }
   const result: TurnResult<S, string> =
     typeof returned === 'string' || isMessage(returned) ? { message: returned } : (returned as TurnResult<S, string>) // checked below
-  const names = Object.keys(RESULT_FIELDS)
-  const unknown = Object.keys(result).filter((name) => !names.includes(name))
-  if (unknown.length > 0) return E.left(unknown.map((name) => unknownName('field', name, names)).join('; '))
+  const unknown = Object.keys(result).filter((name) => !RESULT_FIELDS.some((field) => field === name))
+  if (unknown.length > 0) return E.left(unknown.map((name) => unknownName('field', name, RESULT_FIELDS)).join('; '))
   const done = result.done === true
   if (!done && result.message === undefined) return E.left("it returned neither 'message' nor 'done: true'")
   const nothing = Object.fromEntries(Object.keys(parts.parts ?? {}).map((name) => [name, 0]))
@@ -292,7 +283,7 @@ const replies = <T extends Task, S, P extends string>(options: MultiTurnEnvOptio
 export const MultiTurnEnv = <T extends Task, S = null, const P extends string = never>(
   options: MultiTurnEnvOptions<T, S, P>,
 ): Env<MultiTurnState<T, S, P>, HistoryAction> => {
-  checkOptions<MultiTurnEnvOptions>(NAME, options as never, OPTIONS) // the same options, whatever T, S and P are
+  checkOptions(NAME, options, MULTI_TURN_ENV_OPTIONS)
   const { reply: _reply, maxTurns, initial: _initial, parts: _parts, solvedAt: _solvedAt, ...dataset } = options
   const chats = DatasetChatEnv<T, 'task'>({ ...dataset, keep: 'task' })
   return pipe(chats as never, append(StepCounter({ maxSteps: maxTurns })), append(replies(options) as never)) as never // by the types of its parts

@@ -1,13 +1,14 @@
 import { isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { child, type Key } from '../core/key.js'
-import { aNumber, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { Policy, PolicyFailure } from '../data/policy.js'
 import { stack } from '../data/tensorDict/joining.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard, scope } from '../engine/scope.js'
 import { type Env, type EnvFailure, endedRows, outcomeSpec, REMEMBERED } from './base/env.js'
+import { ROLLOUT_OPTIONS } from './optionKinds.js'
 import type { Stepped } from './transforms/transform.js'
 
 export interface RolloutOptions {
@@ -56,7 +57,7 @@ export const rollout = <O, A, B extends A>(
   policy: Policy<O, B>,
   options: RolloutOptions,
 ): TaskEither<EnvFailure | PolicyFailure, TensorDict<RolloutSteps<O, B>>> => {
-  checkOptions('rollout', options, { steps: aNumber, key: aRecord, request: aRecord })
+  checkOptions('rollout', options, ROLLOUT_OPTIONS)
   const { steps, key, request = TensorDict({}, [env.batchSize]) } = options
   if (!Number.isInteger(steps) || steps < 1) throw new RangeError(`rollout: steps must be at least 1, got ${steps}`)
   return async () => {

@@ -1,13 +1,14 @@
 /** Single-turn environments from one reward: what an answer is worth. */
 import { pipe } from 'fp-ts/lib/function.js'
-import { aFunction, aRecord, checkOptions, eitherOf, type OptionKinds } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Env } from './base/env.js'
-import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
+import { DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
+import { SINGLE_TURN_ENV_OPTIONS } from './optionKinds.js'
 import type { AnyReward } from './rewards/reward.js'
-import { PARTS_OPTIONS, type RewardFunction, type RewardParts } from './rewards/rewardFunction.js'
+import type { RewardFunction, RewardParts } from './rewards/rewardFunction.js'
 import type { PartEntries, RewardEntries } from './transforms/rewardEntries.js'
 import { rewardTransform } from './transforms/rewardTransform.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
@@ -29,12 +30,6 @@ export type SingleTurnState<T extends Task, P extends string> = DeepMerge<
   RewardEntries & PartEntries<P>
 >
 
-const OPTIONS: OptionKinds<SingleTurnEnvOptions> = {
-  ...DATASET_OPTIONS,
-  ...PARTS_OPTIONS,
-  reward: eitherOf(aFunction, aRecord),
-}
-
 /**
  * Makes a single-turn environment: the policy answers the `query` of a task, and `reward` scores
  * the answer.
@@ -50,7 +45,7 @@ const OPTIONS: OptionKinds<SingleTurnEnvOptions> = {
 export const SingleTurnEnv = <T extends Task, const P extends string = never>(
   options: SingleTurnEnvOptions<T, P>,
 ): Env<SingleTurnState<T, P>, HistoryAction> => {
-  checkOptions<SingleTurnEnvOptions>('SingleTurnEnv', options as never, OPTIONS) // the same options, whatever T and P are
+  checkOptions('SingleTurnEnv', options, SINGLE_TURN_ENV_OPTIONS)
   const { reward, parts, solvedAt, optional, ...dataset } = options
   const scoring = {
     ...(parts !== undefined && { parts }),

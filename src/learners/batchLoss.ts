@@ -1,7 +1,7 @@
 /** Losses as functions of parameters and a batch, without an optimizer. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Key } from '../core/key.js'
-import { aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { requireEntries } from '../data/batchRows.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
@@ -9,6 +9,7 @@ import type { DecoderConfig } from '../modules/transformer/config.js'
 import { completionStates } from '../modules/transformer/score.js'
 import { type AnyLoss, type Loss, type LossMetrics, type LossOutput, totalLoss } from '../objectives/loss.js'
 import { withNoise } from '../objectives/lossRows.js'
+import { BATCH_LOSS_OPTIONS } from './optionKinds.js'
 import { modelOutputs } from './steps/readout.js'
 import { countedTokens, lossTensors } from './steps/stepLoss.js'
 import { checkTokenRows, learnedTokens, tensorsOfRows } from './steps/tokenRows.js'
@@ -42,7 +43,7 @@ export const batchLoss = <B, M extends LossMetrics, T, O extends LossOutput>(
   loss: Loss<B, M, T> & { readonly apply: (model: never, batch: T) => O },
   options: BatchLossOptions,
 ): ((params: NamedTensors, batch: TensorDict<B>) => O & { readonly loss: tf.Tensor }) => {
-  checkOptions(NAME, options, { config: aRecord, frozen: aRecord, key: aRecord })
+  checkOptions(NAME, options, BATCH_LOSS_OPTIONS)
   const { config, frozen = {}, key } = options
   const erased = loss as unknown as AnyLoss // it receives its own rows
   const isRandom = loss.needs.noise === 'uniform'

@@ -6,7 +6,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Threads } from '../core/capabilities.js'
 import { orThrow, type ThreadFailure } from '../core/failure.js'
 import { child, formatKey, type Key } from '../core/key.js'
-import { aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf, refuse } from '../core/options.js'
+import { checkOptions, refuse } from '../core/options.js'
 import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../data/batchRows.js'
 import type { Completions } from '../data/completions.js'
 import { type Ragged, ragged } from '../data/tensorDict/leaf.js'
@@ -27,6 +27,7 @@ import type { Learner, LearnerFailure, Update } from './learner.js'
 import { learnerFiles, readLearner } from './learnerState.js'
 import { checkOffPolicy, type OffPolicyOptions, offPolicyReads, preparedRows } from './offPolicy.js'
 import { type AnyStateOptimizer, restoredState } from './optimizerState.js'
+import { LOCAL_LEARNER_COMPUTE_OPTIONS, LOCAL_LEARNER_OPTIONS, LOCAL_LEARNER_PASSES_OPTIONS } from './optionKinds.js'
 import { parallelGenerator } from './parallel/parallelGenerator.js'
 import { parallelScorer } from './parallel/parallelScorer.js'
 import { inThisThread, type ParallelStep, parallelStep } from './parallel/parallelStep.js'
@@ -106,21 +107,13 @@ type Failed = E.Either<LearnerFailure, never>
 const failed = (kind: LearnerFailure['kind'], reason: string, cause?: ThreadFailure): Failed =>
   E.left({ _tag: 'LearnerFailure', learner: NAME, kind, reason, ...(cause && { cause }) })
 
-const OPTIONS: OptionKinds<LocalLearnerOptions> = {
-  ...{ model: aRecord, lora: aRecord, loss: aRecord, optimizer: aRecord, key: anything },
-  ...{ passes: aRecord, compute: aRecord, offPolicy: aRecord },
-}
-
 /** Throws RangeError for unknown or invalid settings. */
 const checkLearner = (options: LocalLearnerOptions): void => {
-  checkOptions(NAME, options, OPTIONS)
+  checkOptions(NAME, options, LOCAL_LEARNER_OPTIONS)
   const { optimizer, passes = {}, compute = {}, offPolicy = {}, loss } = options
   const { threads = 1 } = compute
-  checkOptions(`${NAME}, passes`, passes, { epochs: aNumber, miniBatches: aNumber, maxGradNorm: aNumber })
-  checkOptions(`${NAME}, compute`, compute, {
-    ...{ threads: aNumber, microBatchTokens: aNumber },
-    ...{ recompute: oneOf('none', 'layers'), threadStarter: aRecord },
-  })
+  checkOptions(`${NAME}, passes`, passes, LOCAL_LEARNER_PASSES_OPTIONS)
+  checkOptions(`${NAME}, compute`, compute, LOCAL_LEARNER_COMPUTE_OPTIONS)
   const count = (name: string, n: number | undefined): string | false =>
     n !== undefined && !(Number.isInteger(n) && n >= 1) && `${name} must be a positive integer, got ${n}`
   refuse(NAME, [

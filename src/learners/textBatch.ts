@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../core/failure.js'
-import { aList, aNumber, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { RowLimit } from '../data/applyChatTemplate.js'
 import type { PreferencePair } from '../data/datasets/conversationRows.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -13,6 +13,7 @@ import { render } from '../text/template/chatTemplate.js'
 import { tokenized } from '../text/tokenizer/budget.js'
 import { encodeRendered } from '../text/tokenizer/textTokenizer.js'
 import { excess, farBeyond } from '../text/tokenizer/tokenLimit.js'
+import { CHAT_BATCH_OPTIONS, PAIR_BATCH_OPTIONS } from './optionKinds.js'
 import { type SFTRowsOptions, sftRows } from './steps/sftRows.js'
 import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
 
@@ -25,7 +26,7 @@ import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
  * typeof chatBatch // 'function'
  */
 export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools' | 'maxTokens'> = {}) => {
-  checkOptions('chatBatch', options, { from: oneOf('tags', 'spans'), tools: aList, maxTokens: aNumber })
+  checkOptions('chatBatch', options, CHAT_BATCH_OPTIONS)
   return (histories: readonly History[]): E.Either<ConfigFailure, TensorDict<MaskedBatch>> => {
     const { tokenizer, template, endOfTurn } = text
     return pipe(sftRows(histories, { tokenizer, template, endOfTurn, ...options }), E.map(tokenBatch))
@@ -45,7 +46,7 @@ export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' 
  * typeof pairBatch // 'function'
  */
 export const pairBatch = ({ tokenizer, template, endOfTurn }: ModelText, options: RowLimit = {}) => {
-  checkOptions('pairBatch', options, { maxTokens: aNumber })
+  checkOptions('pairBatch', options, PAIR_BATCH_OPTIONS)
   const { maxTokens = tokenizer.settings.maxLength } = options
   const batchOf = (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
     const problems: string[] = []

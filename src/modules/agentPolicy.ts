@@ -1,12 +1,13 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { child } from '../core/key.js'
-import { aRecord, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type { Policy, PolicyFailure } from '../data/policy.js'
 import { select } from '../data/tensorDict/edit.js'
 import { concat } from '../data/tensorDict/joining.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard, own, scope } from '../engine/scope.js'
+import { AGENT_POLICY_OPTIONS } from './optionKinds.js'
 
 export interface AgentPolicyOptions<In, Out> {
   /** The policy of each agent. Several agents may share one. */
@@ -56,7 +57,7 @@ const inCommon = <S>(parts: readonly TensorDict<S>[]): readonly TensorDict<S>[] 
  * agentPolicy({ policies: { ann: scriptedPolicy({ answers: [] }), bob: scriptedPolicy({ answers: [] }) } }).name // 'agentPolicy'
  */
 export const agentPolicy = <In, Out>(options: AgentPolicyOptions<In, Out>): Policy<In, Out> => {
-  checkOptions('agentPolicy', options, { policies: aRecord, name: aText })
+  checkOptions('agentPolicy', options, AGENT_POLICY_OPTIONS)
   const { policies, name = 'agentPolicy' } = options
   const distinct = [...new Set(Object.values(policies))]
   if (distinct.length === 0) throw new RangeError(`${name}: there is no policy`)

@@ -1,6 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, problemList } from '../core/failure.js'
-import { aList, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import type {
   ActOptions,
   HistoryAction,
@@ -23,8 +23,9 @@ import {
   type TextTokenizer,
 } from '../text/tokenizer/textTokenizer.js'
 import { callIds, messageOfText } from '../text/toolCalls/callMessage.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { type ThoughtSetting, thoughtsAfter, thoughtTagsOf } from '../text/toolCalls/thoughts.js'
+import { HISTORY_POLICY_OPTIONS } from './optionKinds.js'
 
 /**
  * The action of a conversation policy that runs on a token policy: the message, and its token ids.
@@ -139,16 +140,6 @@ const textHook = (tokenizer: TextTokenizer, onText: ActOptions['onText']): Pick<
       if (text !== '') onText(row, text)
     },
   }
-}
-
-const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
-  policy: aRecord,
-  tokenizer: aRecord,
-  template: aRecord,
-  tools: aList,
-  toolCalls: oneOf('none', ...TOOL_CALL_FORMATS),
-  thoughts: anything,
-  name: aText,
 }
 
 /**

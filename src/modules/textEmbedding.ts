@@ -1,8 +1,9 @@
 /** Vectors of texts, computed by a decoder in this process. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, aRecord, checkOptions, oneOf } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { scope } from '../engine/scope.js'
 import { nextTurn } from '../live/host.js'
+import { TEXT_EMBEDDING_OPTIONS } from './optionKinds.js'
 import type { ModelText } from './pretrained/pretrained.js'
 import type { DecoderConfig } from './transformer/config.js'
 import { forwardSegment } from './transformer/forward.js'
@@ -81,10 +82,7 @@ export const textEmbedding = (
   options: TextEmbeddingOptions,
 ): ((texts: readonly string[], signal: AbortSignal) => Promise<readonly (readonly number[])[]>) => {
   const { config, params, text, pooling = 'mean', maxTokens = 512 } = options
-  checkOptions('textEmbedding', options, {
-    ...{ config: aRecord, params: aRecord, text: aRecord },
-    ...{ pooling: oneOf('mean', 'last'), maxTokens: aNumber },
-  })
+  checkOptions('textEmbedding', options, TEXT_EMBEDDING_OPTIONS)
   if (!(maxTokens >= 2)) throw new RangeError(`textEmbedding: maxTokens must be at least 2, got ${maxTokens}`)
   const marker = [...text.tokenizer.encode(text.tokenizer.settings.roles.eos ?? text.endOfTurn)]
   const end = pooling === 'last' ? marker : []

@@ -4,7 +4,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import { child } from '../core/key.js'
-import { aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { distinctPrompts, sharedRows } from '../data/completions.js'
 import type { LogProbModel, Policy, PolicyFailure, SamplingRecord, TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, type Ragged, ragged, raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
@@ -19,6 +19,7 @@ import {
   makeGenerator,
 } from './generation/generator.js'
 import { adapterMismatch } from './lora/adapter.js'
+import { TRANSFORMERS_WRAPPER_OPTIONS, TRANSFORMERS_WRAPPER_SAMPLING_OPTIONS } from './optionKinds.js'
 import { moduleOfLora } from './transformer/applyLora.js'
 import type { DecoderConfig } from './transformer/config.js'
 import { type Params, parameterShapes } from './transformer/params.js'
@@ -106,24 +107,6 @@ const inThisThread = ({ score, release }: Scorer): CompletionScorer => ({
   release,
 })
 
-const SAMPLING_OPTIONS: OptionKinds<Omit<GenerationOptions, 'stopTokens'>> = {
-  temperature: aNumber,
-  topK: aNumber,
-  topP: aNumber,
-  maxNewTokens: aNumber,
-  minNewTokens: aNumber,
-}
-
-const TRANSFORMERS_WRAPPER_OPTIONS: OptionKinds<TransformersWrapperOptions> = {
-  config: aRecord,
-  params: aRecord,
-  sampling: aRecord,
-  stopTokens: aList,
-  generator: aRecord,
-  scorer: aRecord,
-  clock: aRecord,
-}
-
 /**
  * Makes a policy of a decoder-only transformer in this process.
  *
@@ -151,7 +134,7 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
   let weights = { version: 0, owned: own(options.params) }
 
   const sampler = (sampling: Partial<Omit<GenerationOptions, 'stopTokens'>>): Policy<TokenPrompt, TokenAction> => {
-    checkOptions(`${NAME}, sampling`, sampling, SAMPLING_OPTIONS)
+    checkOptions(`${NAME}, sampling`, sampling, TRANSFORMERS_WRAPPER_SAMPLING_OPTIONS)
     const settings: GenerationOptions = { temperature: 1, maxNewTokens: 128, ...sampling, stopTokens }
     const record: SamplingRecord = {
       temperature: settings.temperature,

@@ -1,5 +1,5 @@
 /** Checks of wrapper options, with hints for TorchRL options that have another form here. */
-import { checkOptions, type OptionKinds } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 
 const KEYS =
   'the keys of entries are part of the types and cannot be changed: rename the entry instead, or write the entries of several policies under their names with sideBySide'
@@ -29,10 +29,10 @@ const ELSEWHERE: ReadonlyMap<string, string> = new Map([
  *
  * Errors   throws RangeError for an unknown option, and as `checkOptions` for a wrong value.
  */
-export const checkWrapper = <O extends object>(wrapper: string, options: O, kinds: OptionKinds<O>): void => {
+export const checkWrapper = <O extends object>(wrapper: string, options: O, table: string): void => {
   for (const name of Object.keys(options)) {
     const place = ELSEWHERE.get(name.replaceAll('_', '').toLowerCase())
     if (place !== undefined) throw new RangeError(`${wrapper}: unknown option '${name}': ${place}`)
   }
-  checkOptions(wrapper, options, kinds)
+  checkOptions(wrapper, options, table)
 }

@@ -7,7 +7,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
 import { FailureError } from '../core/failure.js'
-import { aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { reportError } from '../live/output.js'
@@ -16,6 +16,7 @@ import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from './bodies/body.js'
 import { type BodyThread, readBody } from './bodies/bodyThread.js'
 import { metricsText } from './metrics.js'
+import { SERVE_APP_OPTIONS } from './optionKinds.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './requests/failure.js'
 import { responseMemory } from './requests/responseMemory.js'
 import {
@@ -133,18 +134,6 @@ const CONTROL: readonly Endpoint[] = [
   command('/reset_prefix_cache', resetPrefixCache),
 ]
 
-const SERVE_OPTIONS: OptionKinds<ServeOptions> = {
-  engine: aRecord,
-  model: aRecord,
-  text: aRecord,
-  key: aRecord,
-  limits: aRecord,
-  access: aRecord,
-  features: aRecord,
-  responses: aRecord,
-  world: aRecord,
-}
-
 const servedOf = (options: ServeOptions): Served => {
   const { engine, model, text, key, limits, access, features, responses: known, world: given } = options
   const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: reportError, ...given }
@@ -238,7 +227,7 @@ export interface ServeApp {
  * Source   vLLM 0.32. `docs/guide/32-serving.md` describes the differences.
  */
 export const serveApp = (options: ServeOptions): ServeApp => {
-  checkOptions('serveApp', options, SERVE_OPTIONS)
+  checkOptions('serveApp', options, SERVE_APP_OPTIONS)
   const served = servedOf(options)
   const bodies = promptThread({ ...served, maxModelLength: served.engine.info.maxModelLength })
   const { access, features } = served

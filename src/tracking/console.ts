@@ -2,9 +2,10 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Output } from '../core/capabilities.js'
-import { aList, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { visibleLine, visibleText } from '../core/visibleText.js'
 import { liveOutput } from '../live/output.js'
+import { CONSOLE_SINK_OPTIONS } from './optionKinds.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface ConsoleOptions {
@@ -61,7 +62,7 @@ const linesOf = (event: TrackedEvent, names: readonly string[] | undefined): rea
  * consoleSink({ names: ['train/loss'] }).name // 'console'
  */
 export const consoleSink = (options: ConsoleOptions = {}): Sink => {
-  checkOptions('consoleSink', options, { output: aRecord, names: aList })
+  checkOptions('consoleSink', options, CONSOLE_SINK_OPTIONS)
   const { output = liveOutput, names } = options
   return {
     name: 'console',

@@ -1,10 +1,11 @@
 /** Tracks a custom training loop. */
 import type { Calendar, Clock } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
-import { aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { liveCalendar, liveClock } from '../live/clock.js'
+import { TRACK_LOOP_OPTIONS } from './optionKinds.js'
 import type { PhaseSpan, RunStatus, SettingValue, Sink, TrackedEvent } from './sink.js'
-import { makeTracker, type SinkReport, TRACKER_OPTIONS, type TrackerOptions } from './tracker.js'
+import { makeTracker, type SinkReport, type TrackerOptions } from './tracker.js'
 
 /** An event between steps, without its time. */
 export type LoopEvent = {
@@ -20,15 +21,6 @@ export interface LoopOptions extends TrackerOptions {
   /** Default: the real clock. */
   readonly clock?: Clock
   readonly calendar?: Calendar
-}
-
-const LOOP_OPTIONS: OptionKinds<LoopOptions> = {
-  ...TRACKER_OPTIONS,
-  run: aText,
-  from: aNumber,
-  settings: aRecord,
-  clock: aRecord,
-  calendar: aRecord,
 }
 
 /** The tracker of a loop. */
@@ -57,7 +49,7 @@ export interface LoopTracker {
  * trackLoop([], { run: 'first' }).step(1, { 'train/loss': 0.5 })
  */
 export const trackLoop = (sinks: readonly Sink[], options: LoopOptions): LoopTracker => {
-  checkOptions('trackLoop', options, LOOP_OPTIONS)
+  checkOptions('trackLoop', options, TRACK_LOOP_OPTIONS)
   const { run, from = 0, settings = {}, clock = liveClock, calendar = liveCalendar, ...rest } = options
   const tracker = makeTracker(sinks, rest)
   const spans = cell<readonly PhaseSpan[]>([])

@@ -2,8 +2,9 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { type ListenFailure, liveHttpServer } from '../live/httpServer.js'
+import { SERVE_METRICS_OPTIONS } from './optionKinds.js'
 
 export interface MetricsServerOptions {
   /** Default: `127.0.0.1`, only this computer. */
@@ -53,7 +54,7 @@ export const serveMetrics = (
   registry: ReadableMetrics,
   options: MetricsServerOptions,
 ): TE.TaskEither<ListenFailure, MetricsServer> => {
-  checkOptions('serveMetrics', options, { host: aText, port: aNumber })
+  checkOptions('serveMetrics', options, SERVE_METRICS_OPTIONS)
   return pipe(
     liveHttpServer(answer(registry), { ...options, refusal: (_, reason) => `${reason}\n` }),
     TE.map(({ url, close }) => {

@@ -4,8 +4,9 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { type Cell, cell } from '../core/cell.js'
 import type { HttpRequest, Transport } from '../core/http.js'
-import { aRecord, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { againAfter, type Call, type CallFailure, jsonNumber, type MetricNumber, serviceCall } from './httpSink.js'
+import { MLFLOW_SINK_OPTIONS } from './optionKinds.js'
 import { type RunStatus, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface MlflowOptions {
@@ -264,7 +265,7 @@ const again = (failure: CallFailure): SinkFailure['again'] =>
  *          limits, runs/update.
  */
 export const mlflowSink = (options: MlflowOptions): Sink => {
-  checkOptions('mlflowSink', options, { transport: aRecord, experiment: aText, runId: aText })
+  checkOptions('mlflowSink', options, MLFLOW_SINK_OPTIONS)
   const { transport } = options
   const known = cell<Known | null>(null)
   const name = cell(options.runId)

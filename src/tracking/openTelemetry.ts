@@ -6,10 +6,11 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cell } from '../core/cell.js'
 import { errorMessage } from '../core/failure.js'
-import { aList, aRecord, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { optionalPackage, type PackageFailure } from '../data/codecs/optionalPackage.js'
 import { importPackage } from '../live/environment.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
+import { OPEN_TELEMETRY_SINK_OPTIONS } from './optionKinds.js'
 import { phaseSpans } from './phases.js'
 import { type PhaseSpan, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -261,7 +262,7 @@ const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
 export const openTelemetrySink = (
   options: OpenTelemetryOptions = {},
 ): TE.TaskEither<PackageFailure | OpenTelemetryFailure, Sink> => {
-  checkOptions('openTelemetrySink', options, { meter: aRecord, tracer: aRecord, totals: aList })
+  checkOptions('openTelemetrySink', options, OPEN_TELEMETRY_SINK_OPTIONS)
   return pipe(
     optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => importPackage<Api>('@opentelemetry/api')),
     TE.chainEitherKW((api) => instruments(api, options)),

@@ -2,8 +2,9 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { cell } from '../core/cell.js'
-import { aList, aText, checkOptions, refuse } from '../core/options.js'
+import { checkOptions, refuse } from '../core/options.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
+import { PROMETHEUS_SINK_OPTIONS } from './optionKinds.js'
 import { nothingToClose, type Sink, type TrackedEvent } from './sink.js'
 
 export interface PrometheusOptions {
@@ -79,7 +80,7 @@ const ownMetrics = (registry: Registry, { prefix, buckets }: Required<Prometheus
  * prometheusSink().name // 'prometheus'
  */
 export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink => {
-  checkOptions('prometheusSink', options, { prefix: aText, totals: aList, buckets: aList })
+  checkOptions('prometheusSink', options, PROMETHEUS_SINK_OPTIONS)
   const settings = {
     ...{ prefix: 'tandem_', totals: TOTALS, buckets: BUCKETS },
     ...options,

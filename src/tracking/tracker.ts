@@ -4,9 +4,10 @@ import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
-import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { liveTimers } from '../live/clock.js'
 import { harmless, thrownText } from '../live/thrown.js'
+import { MAKE_TRACKER_OPTIONS } from './optionKinds.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 /** The counts of one sink: `written`, `dropped` and `waiting` sum to all tracked events. */
@@ -50,13 +51,6 @@ export interface TrackerOptions {
   readonly onFailure?: (failure: SinkFailure) => void
   /** Default: real timers. */
   readonly timers?: Timers
-}
-
-export const TRACKER_OPTIONS: OptionKinds<TrackerOptions> = {
-  waiting: aNumber,
-  closeMs: aNumber,
-  onFailure: aFunction,
-  timers: aRecord,
 }
 
 /** Most events per write. */
@@ -166,7 +160,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
  * makeTracker([]).reports() // []
  */
 export const makeTracker = (sinks: readonly Sink[], options: TrackerOptions = {}): Tracker => {
-  checkOptions('makeTracker', options, TRACKER_OPTIONS)
+  checkOptions('makeTracker', options, MAKE_TRACKER_OPTIONS)
   const settings = { waiting: 4096, closeMs: 15_000, onFailure: () => undefined, timers: liveTimers, ...options }
   const lanes = sinks.map((sink) => makeLane(sink, settings))
   const reports = (): readonly SinkReport[] => lanes.map(({ report }) => report())

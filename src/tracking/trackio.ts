@@ -4,8 +4,9 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { cell } from '../core/cell.js'
 import type { Transport } from '../core/http.js'
-import { aRecord, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { againAfter, type Call, type CallFailure, jsonNumber, type MetricNumber, serviceCall } from './httpSink.js'
+import { TRACKIO_SINK_OPTIONS } from './optionKinds.js'
 import { type SettingValue, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface TrackioOptions {
@@ -117,7 +118,7 @@ const again = (failure: CallFailure): SinkFailure['again'] =>
  * Source   Trackio 0.43, server.py: bulk_log, bulk_alert.
  */
 export const trackioSink = (options: TrackioOptions): Sink => {
-  checkOptions('trackioSink', options, { transport: aRecord, project: aText, runId: aText })
+  checkOptions('trackioSink', options, TRACKIO_SINK_OPTIONS)
   const { transport, project = 'tandem', runId } = options
   const name = cell(runId)
   const config = cell<Settings | null>(null)

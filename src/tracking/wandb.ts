@@ -6,9 +6,10 @@ import { z } from 'zod'
 import { cell } from '../core/cell.js'
 import type { FormatFailure } from '../core/failure.js'
 import type { Transport } from '../core/http.js'
-import { aRecord, aText, checkOptions } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import { againAfter, type Call, serviceCall } from './httpSink.js'
+import { WANDB_SINK_OPTIONS } from './optionKinds.js'
 import { type RunStatus, type SettingValue, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface WandbOptions {
@@ -236,7 +237,7 @@ const sendAlerts = (transport: Transport, { entity, project, run }: Known, event
  * Source   wandb 0.31.0: RunResumeStatus, UpsertBucket, NotifyScriptableRunAlert, file_stream.
  */
 export const wandbSink = (options: WandbOptions): Sink => {
-  checkOptions('wandbSink', options, { transport: aRecord, entity: aText, project: aText, runId: aText })
+  checkOptions('wandbSink', options, WANDB_SINK_OPTIONS)
   const { transport } = options
   const about = cell<About>({ name: options.runId, settings: {} })
   const known = cell<Known | null>(null)

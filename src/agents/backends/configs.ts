@@ -1,5 +1,5 @@
 /** The configurations of backends, under AgentFly's names. */
-import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { PolicyEngine } from '../../modules/generation/policy/enginePolicy.js'
@@ -8,6 +8,7 @@ import type { Capture } from '../../modules/remote/chat/chatAction.js'
 import type { ChatDialect } from '../../modules/remote/chat/clientConfig.js'
 import type { VLLMEngineArguments } from '../../modules/remote/vllmWorker/engineArguments.js'
 import type { VLLMWorkerOptions } from '../../modules/remote/vllmWorker/vllmWorker.js'
+import { ASYNC_VERL_CONFIG_OPTIONS, ASYNC_VLLM_CONFIG_OPTIONS, CLIENT_CONFIG_OPTIONS } from '../optionKinds.js'
 
 /** Defaults of sampling, which a run may replace. */
 interface SamplingDefaults {
@@ -37,18 +38,6 @@ export interface AsyncVLLMConfig extends AsyncVLLMOptions {
   readonly engine: Omit<VLLMEngineArguments, 'model'>
 }
 
-const SAMPLING_KINDS: OptionKinds<SamplingDefaults> = { temperature: aNumber, maxNewTokens: aNumber }
-
-const VLLM_KINDS: OptionKinds<AsyncVLLMOptions> = {
-  ...SAMPLING_KINDS,
-  url: aText,
-  apiKey: aText,
-  servedModelName: aText,
-  worker: aRecord,
-  clients: aList,
-  text: aRecord,
-}
-
 /**
  * Configures a vLLM engine: its arguments, such as `gpuMemoryUtilization`, and where it runs.
  * Without `url`, a server is started on this computer.
@@ -64,7 +53,7 @@ export const AsyncVLLMConfig = (
   engine: Omit<VLLMEngineArguments, 'model'> = {},
   options: AsyncVLLMOptions = {},
 ): AsyncVLLMConfig => {
-  checkOptions('AsyncVLLMConfig', options, VLLM_KINDS)
+  checkOptions('AsyncVLLMConfig', options, ASYNC_VLLM_CONFIG_OPTIONS)
   return { backend: 'async_vllm', engine, ...options }
 }
 
@@ -101,11 +90,7 @@ export interface ClientConfig extends ClientOptions {
  * ClientConfig({ baseUrl: 'http://localhost:8000/v1', timeout: 300 }).timeout // 300
  */
 export const ClientConfig = (options: ClientOptions = {}): ClientConfig => {
-  checkOptions<ClientOptions>('ClientConfig', options, {
-    ...SAMPLING_KINDS,
-    ...{ baseUrl: aText, apiKey: aText, maxRequestsPerMinute: aNumber, timeout: aNumber },
-    ...{ capture: oneOf('text', 'tokens'), dialect: aRecord, model: aText },
-  })
+  checkOptions('ClientConfig', options, CLIENT_CONFIG_OPTIONS)
   const { baseUrl = 'http://localhost', maxRequestsPerMinute = 1, timeout = 1 } = options
   for (const [name, value] of Object.entries({ maxRequestsPerMinute, timeout }))
     if (!(value > 0)) throw new RangeError(`ClientConfig: ${name} must be above 0, got ${value}`)
@@ -149,7 +134,7 @@ export interface AsyncVerlConfig extends AsyncVerlOptions {
  * AsyncVerlConfig({ maxNewTokens: 512 }).backend // 'async_verl'
  */
 export const AsyncVerlConfig = (options: AsyncVerlOptions = {}): AsyncVerlConfig => {
-  checkOptions<AsyncVerlOptions>('AsyncVerlConfig', options, { ...SAMPLING_KINDS, engine: aRecord, text: aRecord })
+  checkOptions('AsyncVerlConfig', options, ASYNC_VERL_CONFIG_OPTIONS)
   return { backend: 'async_verl', ...options }
 }
 

@@ -1,8 +1,9 @@
 /** The games of a tournament: pairings, seats and chance. */
 import { countOf } from '../../core/countOf.js'
 import { child, type Key } from '../../core/key.js'
-import { aList, aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
+import { PLAN_TOURNAMENT_OPTIONS } from '../optionKinds.js'
 import type { Player } from '../players/player.js'
 import type { GamePlan } from './playGame.js'
 
@@ -28,15 +29,6 @@ export interface TournamentOptions {
    * `balanced`.
    */
   readonly seats?: 'balanced' | 'fixed'
-}
-
-const TOURNAMENT_OPTIONS: OptionKinds<TournamentOptions> = {
-  games: aList,
-  players: aList,
-  pairing: oneOf('match', 'roundRobin', 'gauntlet'),
-  episodes: aNumber,
-  key: aRecord,
-  seats: oneOf('balanced', 'fixed'),
 }
 
 /** Returns all subsets of a size, in order. */
@@ -75,7 +67,7 @@ const rotated = <T>(items: readonly T[], by: number): readonly T[] =>
  * planTournament({ games: [anyGame(ticTacToe)], players, pairing: 'match', episodes: 4, key: keyFromSeed(1) }).length // 4
  */
 export const planTournament = (options: TournamentOptions): readonly GamePlan[] => {
-  checkOptions('planTournament', options, TOURNAMENT_OPTIONS)
+  checkOptions('planTournament', options, PLAN_TOURNAMENT_OPTIONS)
   const { games, players, episodes, key, seats = 'balanced' } = options
   const names = players.map(({ name }) => name)
   const twice = names.find((name, i) => names.indexOf(name) < i)

@@ -3,9 +3,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
-import { aFunction, anything, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { drawChance, type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { afterIllegalMove, forfeitReturns, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
+import { PLAY_GAME_OPTIONS } from '../optionKinds.js'
 import {
   type IllegalAttempt,
   type MoveUsage,
@@ -47,15 +48,6 @@ export interface PlayOptions {
   readonly known?: ReadonlyMap<number, MoveRecord>
   /** Called after each move, before the next one. */
   readonly onMove?: (decision: number, move: MoveRecord) => Promise<void>
-}
-
-const PLAY_OPTIONS: OptionKinds<PlayOptions> = {
-  illegalMove: aRecord,
-  signal: aRecord,
-  clock: aRecord,
-  maxRounds: anything,
-  known: aRecord,
-  onMove: aFunction,
 }
 
 /** The turn of one player. */
@@ -147,7 +139,7 @@ const decisionsOf = async (turns: readonly Turn[], options: PlayOptions) => {
  *          result, and can be continued with the moves so far in `known`.
  */
 export const playGame = (plan: GamePlan, options: PlayOptions): TaskEither<PlayerFailure, GameRecord> => {
-  checkOptions('playGame', options, PLAY_OPTIONS)
+  checkOptions('playGame', options, PLAY_GAME_OPTIONS)
   return async () => {
     const { game, seats, id, matchup, episode, round } = plan
     const moves: MoveRecord[] = []

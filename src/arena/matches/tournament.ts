@@ -4,10 +4,11 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
-import { aFunction, aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { checkIllegalMoveRule, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
 import { liveClock } from '../../live/clock.js'
 import { harmless } from '../../live/thrown.js'
+import { RUN_TOURNAMENT_OPTIONS } from '../optionKinds.js'
 import type { PlayerFailure } from '../players/player.js'
 import type { TournamentLog } from './log.js'
 import { type GamePlan, playGame } from './playGame.js'
@@ -40,18 +41,6 @@ export interface RunTournamentOptions {
   readonly signal?: AbortSignal
   readonly onEvent?: (event: TournamentEvent) => void
   readonly clock?: Clock
-}
-
-const RUN_TOURNAMENT_OPTIONS: OptionKinds<RunTournamentOptions> = {
-  plans: aList,
-  illegalMove: aRecord,
-  log: aRecord,
-  parallel: aNumber,
-  maxRounds: aRecord,
-  maxFailures: aNumber,
-  signal: aRecord,
-  onEvent: aFunction,
-  clock: aRecord,
 }
 
 /** The result of a session. */

@@ -1,7 +1,8 @@
 /** Counterfactual regret minimization for games that can be enumerated. */
-import { aNumber, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { GameDecision, GamePolicy } from '../../envs/games/exactValues.js'
 import { type Game, type GameState, playersOf } from '../../envs/games/game.js'
+import { SOLVE_GAME_OPTIONS } from '../optionKinds.js'
 
 export interface SolveOptions {
   /** Default 1,000. */
@@ -9,8 +10,6 @@ export interface SolveOptions {
   /** The most nodes of the game tree. Default 1,000,000. */
   readonly maxNodes?: number
 }
-
-const SOLVE_OPTIONS: OptionKinds<SolveOptions> = { iterations: aNumber, maxNodes: aNumber }
 
 /** A set of nodes that a player cannot tell apart, with its regrets and strategies. */
 interface InformationSet {
@@ -145,7 +144,7 @@ const walk = (
  * nashConv(kuhnPoker(), Array(2).fill(solveGame(anyGame(kuhnPoker()), { iterations: 200 }))) < 0.01 // true
  */
 export const solveGame = (game: Game, options: SolveOptions = {}): GamePolicy => {
-  checkOptions('solveGame', options, SOLVE_OPTIONS)
+  checkOptions('solveGame', options, SOLVE_GAME_OPTIONS)
   const { iterations = 1_000, maxNodes = 1_000_000 } = options
   for (const [name, count] of Object.entries({ iterations, maxNodes }))
     if (!Number.isInteger(count) || count < 1)

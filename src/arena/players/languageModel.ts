@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aFunction, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../data/policy.js'
 import { data, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -10,6 +10,7 @@ import { discard } from '../../engine/scope.js'
 import type { GamePromptOptions } from '../../envs/games/gameText.js'
 import type { ReplyScorer } from '../../modules/remote/chat/policyLookup.js'
 import { History, type Message, message, textOf } from '../../text/history/history.js'
+import { LANGUAGE_MODEL_PLAYER_OPTIONS } from '../optionKinds.js'
 import { type MoveUsage, type Player, type PlayerFailure, playerFailure, type Scene } from './player.js'
 import { readMove } from './simple.js'
 
@@ -21,14 +22,6 @@ export interface LanguageModelPlayerOptions extends GamePromptOptions {
   readonly systemPrompt?: string
   /** Scores replies. With it, the player has `probabilities`. */
   readonly scoreReplies?: ReplyScorer
-}
-
-const LANGUAGE_MODEL_OPTIONS: OptionKinds<LanguageModelPlayerOptions> = {
-  policy: aRecord,
-  name: aText,
-  systemPrompt: aText,
-  actions: oneOf('listed', 'hidden'),
-  scoreReplies: aFunction,
 }
 
 /** The conversation of a turn: the prompt, and illegal replies with their feedback. */
@@ -100,7 +93,7 @@ const normalized = (logProbs: readonly number[]): readonly number[] => {
  * languageModelPlayer({ policy: scriptedHistoryPolicy({ answers: ['[Bet]'] }), name: 'always bet' }).name // 'always bet'
  */
 export const languageModelPlayer = (options: LanguageModelPlayerOptions): Player => {
-  checkOptions('languageModelPlayer', options, LANGUAGE_MODEL_OPTIONS)
+  checkOptions('languageModelPlayer', options, LANGUAGE_MODEL_PLAYER_OPTIONS)
   const { policy, name = policy.name, scoreReplies } = options
   return {
     name,

@@ -1,8 +1,9 @@
 /** Monte Carlo tree search. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, type Key, uniformInteger } from '../../core/key.js'
-import { aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { drawChance, type Game, type GameState } from '../../envs/games/game.js'
+import { MCTS_PLAYER_OPTIONS } from '../optionKinds.js'
 import { type Player, playerFailure } from './player.js'
 
 export interface MctsOptions {
@@ -13,8 +14,6 @@ export interface MctsOptions {
   /** The weight of exploration in UCT. Default \( \sqrt 2 \), for returns from -1 to 1. */
   readonly exploration?: number
 }
-
-const MCTS_OPTIONS: OptionKinds<MctsOptions> = { name: aText, simulations: aNumber, exploration: aNumber }
 
 /** A node of the tree. It belongs to one search and changes during it. */
 interface Node {
@@ -100,7 +99,7 @@ const simulate = (
  * mctsPlayer({ simulations: 50 }).name // 'mcts'
  */
 export const mctsPlayer = (options: MctsOptions = {}): Player => {
-  checkOptions('mctsPlayer', options, MCTS_OPTIONS)
+  checkOptions('mctsPlayer', options, MCTS_PLAYER_OPTIONS)
   const { name = 'mcts', simulations = 200, exploration = Math.SQRT2 } = options
   if (!Number.isInteger(simulations) || simulations < 1)
     throw new RangeError(`mctsPlayer: simulations must be an integer of at least 1, got ${simulations}`)

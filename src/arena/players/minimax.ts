@@ -3,9 +3,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { uniformInteger } from '../../core/key.js'
-import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
 import { type BestActions, minimax } from '../../envs/games/minimax.js'
+import { MINIMAX_PLAYER_OPTIONS } from '../optionKinds.js'
 import { type OpenPosition, type Player, playerFailure } from './player.js'
 
 export interface MinimaxOptions {
@@ -17,13 +18,6 @@ export interface MinimaxOptions {
   readonly evaluate?: (position: OpenPosition) => number
   /** The most positions to visit for one move; above, the player fails. Default 2,000,000. */
   readonly maxPositions?: number
-}
-
-const MINIMAX_OPTIONS: OptionKinds<MinimaxOptions> = {
-  name: aText,
-  depth: aNumber,
-  evaluate: aFunction,
-  maxPositions: aNumber,
 }
 
 /**
@@ -41,7 +35,7 @@ const MINIMAX_OPTIONS: OptionKinds<MinimaxOptions> = {
  * minimaxPlayer({ depth: 4 }).name // 'minimax'
  */
 export const minimaxPlayer = (options: MinimaxOptions = {}): Player => {
-  checkOptions('minimaxPlayer', options, MINIMAX_OPTIONS)
+  checkOptions('minimaxPlayer', options, MINIMAX_PLAYER_OPTIONS)
   const { name = 'minimax', depth, evaluate, maxPositions } = options
   for (const [what, limit] of Object.entries({ depth, maxPositions }))
     if (limit !== undefined && (!Number.isInteger(limit) || limit < 1))

@@ -3,10 +3,11 @@
  * against random play.
  */
 
-import { aList, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { median, quantile } from '../../core/quantile.js'
 import type { Game } from '../../envs/games/game.js'
 import type { GameRecord, MoveRecord } from '../matches/records.js'
+import { ARENA_RESULTS_OPTIONS } from '../optionKinds.js'
 import { binomialTest, groupedShare, type Interval, meanInterval } from './intervals.js'
 import { groupBy, outcomeOf, type PairScore, pairScores, type ScoredGame, scoredGames, scoreOf } from './outcomes.js'
 import { type RandomBaseline, randomBaseline } from './randomPlay.js'
@@ -102,8 +103,6 @@ export interface ResultsOptions {
   /** By the name of the player. */
   readonly prices?: Readonly<Record<string, TokenPrice>>
 }
-
-const RESULTS_OPTIONS: OptionKinds<ResultsOptions> = { games: aList, randomPlayers: aList, prices: aRecord }
 
 /** A seat in a game. */
 interface Seat {
@@ -221,7 +220,7 @@ const gameResult = (
  * arenaResults([], { games: [] }) // { games: [], ratings: [] }
  */
 export const arenaResults = (records: readonly GameRecord[], options: ResultsOptions): ArenaResults => {
-  checkOptions('arenaResults', options, RESULTS_OPTIONS)
+  checkOptions('arenaResults', options, ARENA_RESULTS_OPTIONS)
   const byGame = groupBy(records, ({ game }) => game)
   const scores = scoredGames(records).flatMap(pairScores)
   return {

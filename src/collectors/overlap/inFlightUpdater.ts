@@ -1,8 +1,9 @@
 /** Weight updates for an in-process engine, on this or another thread, while requests run. */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage } from '../../core/failure.js'
-import { aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { LLMEngine } from '../../data/generation.js'
+import { IN_FLIGHT_UPDATER_OPTIONS } from '../optionKinds.js'
 import type { WeightForms } from '../updaters/settings.js'
 import type { WeightUpdater } from '../weightSync.js'
 
@@ -32,11 +33,7 @@ export interface InFlightUpdaterOptions<in W> {
  *          it with `recompute`.
  */
 export const inFlightUpdater = <W>(options: InFlightUpdaterOptions<W>): WeightUpdater<W> => {
-  checkOptions('inFlightUpdater', options, {
-    engine: aRecord,
-    weights: aRecord,
-    running: oneOf('recompute', 'keep', 'finish'),
-  })
+  checkOptions('inFlightUpdater', options, IN_FLIGHT_UPDATER_OPTIONS)
   const { engine, weights: forms, running = 'recompute' } = options
   return {
     push: (weights, version) => async () => {

@@ -2,19 +2,11 @@
  * A source of groups for asynchronous training, from the environments and the policy of a
  * collector.
  */
-import {
-  aFunction,
-  aNumber,
-  aRecord,
-  aSwitch,
-  checkOptions,
-  eitherOf,
-  type OptionKinds,
-  oneOf,
-} from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { TokenAction } from '../../data/policy.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { ROLLOUT_GROUPS_OPTIONS } from '../optionKinds.js'
 import { playGroup } from '../rollouts/group.js'
 import type { PlayedRollout } from '../rollouts/rollout.js'
 import { type CompleteGroup, joinGroups, type RolloutBatch } from '../rollouts/rolloutBatch.js'
@@ -41,20 +33,6 @@ export interface RolloutGroups<O, P = TokenAction> extends GroupSource<CompleteG
 
 const versionsOf = <O, P>({ rows }: PlayedRollout<O, P>): readonly number[] =>
   get(rows.value as TensorDict as TensorDict<{ readonly policyVersion: Data<number> }>, 'policyVersion').items.toArray() // every action has it
-
-const ROLLOUT_GROUPS_OPTIONS: OptionKinds<RolloutGroupsOptions<never, never>> = {
-  env: aFunction,
-  policy: aRecord,
-  key: aRecord,
-  maxTurns: aNumber,
-  clock: aRecord,
-  timers: aRecord,
-  yieldOnlyLastSteps: aSwitch,
-  deadlineMs: aNumber,
-  tokenBudget: aNumber,
-  onFailure: eitherOf(aRecord, oneOf('failFast', 'skip')),
-  signal: aFunction,
-}
 
 /**
  * Plays one group per task. Task `t` uses the environment `env(t)` and the same random keys as task

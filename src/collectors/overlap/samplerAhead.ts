@@ -3,9 +3,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { Failure } from '../../core/failure.js'
-import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveClock } from '../../live/clock.js'
+import { SAMPLE_AHEAD_OPTIONS } from '../optionKinds.js'
 import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
 import {
   type GivenRules,
@@ -164,14 +165,6 @@ const difference = (now: OverlapCounts['dropped'], before: OverlapCounts['droppe
   failed: now.failed - before.failed,
   filtered: now.filtered - before.filtered,
 })
-
-const SAMPLE_AHEAD_OPTIONS: OptionKinds<SamplerAheadOptions> = {
-  push: aFunction,
-  signal: aRecord,
-  clock: aRecord,
-  version: aNumber,
-  position: aRecord,
-}
 
 /**
  * Starts sampling groups as far ahead of training as the rules allow, and returns them step by

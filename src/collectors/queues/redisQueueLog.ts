@@ -3,8 +3,9 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../../core/capabilities.js'
-import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { liveTimers } from '../../live/clock.js'
+import { REDIS_QUEUE_LOG_OPTIONS } from '../optionKinds.js'
 import {
   type LogRead,
   type LogRecord,
@@ -105,14 +106,6 @@ const readOf = (
     ...{ now, base: place, records: later.slice(0, READ_AT_ONCE), hasMore: found.length > READ_AT_ONCE },
     ...(after === null && place !== null && { snapshot: { place, text: textOf(text) ?? '' } }),
   })
-}
-
-const REDIS_QUEUE_LOG_OPTIONS: OptionKinds<RedisQueueLogOptions> = {
-  url: aText,
-  name: aText,
-  answerMs: aNumber,
-  timers: aRecord,
-  load: aFunction,
 }
 
 /**

@@ -5,10 +5,11 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Ids, Timers } from '../../core/capabilities.js'
 import { problemList } from '../../core/failure.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
-import { aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
+import { OPEN_ROLLOUT_QUEUE_OPTIONS } from '../optionKinds.js'
 import { groupQueue, type LeaseName, type RolloutLease } from './groupQueue.js'
 import { inTurn, type KnownQueue, type QueueClient, queueClient } from './queueClient.js'
 import type { LeaseQueue, TaskEnd } from './queueEvents.js'
@@ -326,18 +327,6 @@ const queueOf = (log: QueueLog, client: QueueClient, name: string): RolloutQueue
     await log.close()
   },
 })
-
-const OPEN_ROLLOUT_QUEUE_OPTIONS: OptionKinds<RolloutQueueOptions> = {
-  settings: aRecord,
-  name: aText,
-  ids: aRecord,
-  patienceMs: aNumber,
-  openMs: aNumber,
-  wait: aRecord,
-  snapshotEvery: aNumber,
-  key: aRecord,
-  timers: aRecord,
-}
 
 /**
  * Opens a queue on its log. All clients of the log share the queue.

@@ -5,7 +5,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import { describe, type Failure } from '../../core/failure.js'
-import { aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { AdapterWeights } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
@@ -20,6 +20,7 @@ import { loraNames, moduleOfLora } from '../../modules/transformer/applyLora.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Params } from '../../modules/transformer/params.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
+import { DECODER_FORMS_OPTIONS } from '../optionKinds.js'
 import type { PlacedWeights, WeightForms } from './settings.js'
 
 export interface DecoderFormsOptions {
@@ -116,7 +117,7 @@ const refusal = (failure: Failure): WeightFailure => ({
  * Cost     a whole push copies all numbers twice: as numbers and as bytes.
  */
 export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
-  checkOptions('decoderForms', options, { config: aRecord, checkpoints: aRecord, files: aRecord })
+  checkOptions('decoderForms', options, DECODER_FORMS_OPTIONS)
   const { config, checkpoints, files = liveFiles } = options
 
   const scorer = makeScorer(config)

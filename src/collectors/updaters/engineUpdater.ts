@@ -2,8 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { aFunction, aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
+import { ENGINE_UPDATER_OPTIONS } from '../optionKinds.js'
 import type { WeightUpdater } from '../weightSync.js'
 import { noPushes } from './committed.js'
 import { makeMember, type ServerStatus } from './member.js'
@@ -54,17 +55,6 @@ export interface EngineUpdater<in W> extends WeightUpdater<W> {
   readonly recover: Task<readonly RecoveredServer[]>
 }
 
-/** The common options of all server updaters, for `checkOptions`. */
-export const UPDATER_OPTIONS: OptionKinds<Omit<EngineUpdaterOptions<never>, 'weights'>> = {
-  clients: aList,
-  how: oneOf('auto', 'full', 'adapter'),
-  start: aRecord,
-  verify: aRecord,
-  sync: aRecord,
-  onStatus: aFunction,
-  world: aRecord,
-}
-
 /**
  * Makes an updater that pushes weights to remote engines atomically.
  *
@@ -85,7 +75,7 @@ export const UPDATER_OPTIONS: OptionKinds<Omit<EngineUpdaterOptions<never>, 'wei
  *          clients for versions, caches and adapters.
  */
 export const engineUpdater = <W>(options: EngineUpdaterOptions<W>): EngineUpdater<W> => {
-  checkOptions('engineUpdater', options, { ...UPDATER_OPTIONS, weights: aRecord })
+  checkOptions('engineUpdater', options, ENGINE_UPDATER_OPTIONS)
   const settings = updaterSettings(options)
   const members = settings.clients.map((client) => makeMember(client, settings.onStatus))
   const pushes = noPushes(settings, members)

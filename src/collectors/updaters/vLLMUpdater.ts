@@ -1,8 +1,9 @@
 /** TorchRL's `vLLMUpdater`: pushes a decoder's weights to vLLM servers. */
-import { aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Params } from '../../modules/transformer/params.js'
+import { VLLM_UPDATER_OPTIONS } from '../optionKinds.js'
 import { type DecoderFormsOptions, decoderForms } from './decoderForms.js'
-import { type EngineUpdater, engineUpdater, UPDATER_OPTIONS } from './engineUpdater.js'
+import { type EngineUpdater, engineUpdater } from './engineUpdater.js'
 import type { EngineUpdaterOptions } from './settings.js'
 
 export type VLLMUpdaterOptions = Omit<EngineUpdaterOptions<Params>, 'weights'> & {
@@ -40,7 +41,7 @@ const HALF_TOLERANCE = { worst: 1, mean: 0.05 }
  *          tensors over NCCL without verification.
  */
 export const vLLMUpdater = (options: VLLMUpdaterOptions): vLLMUpdater => {
-  checkOptions('vLLMUpdater', options, { ...UPDATER_OPTIONS, model: aRecord })
+  checkOptions('vLLMUpdater', options, VLLM_UPDATER_OPTIONS)
   const { model, verify = {}, ...rest } = options
   const forms = decoderForms(model)
   const isHalf = (model.checkpoints?.float ?? 'F32') !== 'F32'

@@ -9,10 +9,11 @@ import { z } from 'zod'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import { type Cell, cell } from '../../core/cell.js'
 import { type FormatFailure, problemList } from '../../core/failure.js'
-import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { TokenAction } from '../../data/policy.js'
 import type { Owned } from '../../engine/scope.js'
+import { COLLECT_FROM_QUEUE_OPTIONS } from '../optionKinds.js'
 import type { TaskEnd } from '../queues/queueEvents.js'
 import { queueFailure } from '../queues/queueLog.js'
 import { refuseQueueChange } from '../queues/queueState.js'
@@ -247,16 +248,6 @@ const optionProblems = ({ groups, silenceMs = 1 }: QueueCollectorOptions): reado
   ...(Number.isSafeInteger(groups) && groups >= 1 ? [] : [`groups must be an integer of at least 1, got ${groups}`]),
   ...(silenceMs > 0 && Number.isFinite(silenceMs) ? [] : [`silenceMs must be above 0, got ${silenceMs}`]),
 ]
-
-const COLLECT_FROM_QUEUE_OPTIONS: OptionKinds<QueueCollectorOptions> = {
-  queue: aRecord,
-  tasks: aFunction,
-  groups: aNumber,
-  position: aRecord,
-  silenceMs: aNumber,
-  onNotice: aFunction,
-  signal: aRecord,
-}
 
 /**
  * Starts to collect from a shared queue as its trainer, or resumes from a checkpoint.

@@ -6,11 +6,12 @@ import type { Clock, Timers } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
 import { describe } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
-import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction } from '../../data/policy.js'
 import { liveClock, liveTimers } from '../../live/clock.js'
 import { harmless, thrownText } from '../../live/thrown.js'
+import { RUN_ROLLOUT_WORKER_OPTIONS } from '../optionKinds.js'
 import type { RolloutLease } from '../queues/groupQueue.js'
 import type { QueueFailure } from '../queues/queueLog.js'
 import type { QueueProblem, RolloutQueue, WorkerQueue } from '../queues/rolloutQueue.js'
@@ -267,18 +268,6 @@ const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> =>
   }
   for (const { controller } of shift.playing.values()) controller.abort()
   await Promise.all(places)
-}
-
-const RUN_ROLLOUT_WORKER_OPTIONS: OptionKinds<RolloutWorkerOptions<never, never>> = {
-  queue: aRecord,
-  env: aFunction,
-  policy: aRecord,
-  refusal: aFunction,
-  key: aRecord,
-  limits: aRecord,
-  signal: aRecord,
-  onRollout: aFunction,
-  time: aRecord,
 }
 
 /**

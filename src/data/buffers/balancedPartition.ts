@@ -1,4 +1,5 @@
-import { checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { BALANCED_PARTITION_OPTIONS } from '../optionKinds.js'
 
 /**
  * Splits rows into a given number of parts with nearly equal sums: the largest differencing method
@@ -108,7 +109,7 @@ export const balancedPartition = (
   parts: number,
   options: PartitionOptions = {},
 ): readonly (readonly number[])[] => {
-  checkOptions('balancedPartition', options, { rows: oneOf('free', 'equal') })
+  checkOptions('balancedPartition', options, BALANCED_PARTITION_OPTIONS)
   const { rows = 'free' } = options
 
   const problems = problemsOf(lengths, parts, rows)

@@ -4,7 +4,8 @@
  */
 import { Map as ImmutableMap } from 'immutable'
 import { type Key, uniform } from '../../core/key.js'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { CURRICULUM_OPTIONS } from '../optionKinds.js'
 
 export interface CurriculumOptions {
   /**
@@ -41,7 +42,7 @@ export interface Curriculum extends Required<CurriculumOptions> {
  * taskWeight(curriculum(), 'a task') // 1
  */
 export const curriculum = (options: CurriculumOptions = {}): Curriculum => {
-  checkOptions('curriculum', options, { rate: aNumber, floor: aNumber })
+  checkOptions('curriculum', options, CURRICULUM_OPTIONS)
   const { rate = 0.3, floor = 0.05 } = options
 
   const problems = [

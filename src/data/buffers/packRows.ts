@@ -1,5 +1,6 @@
 /** Ragged rows packed into micro-batches of bounded size. */
-import { aList, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { PACK_ROWS_OPTIONS } from '../optionKinds.js'
 import { balancedPartition } from './balancedPartition.js'
 
 /** Options for packing rows. */
@@ -109,7 +110,7 @@ export const packRows = (
   maxTokens: number,
   options: PackRowsOptions = {},
 ): readonly (readonly number[])[] => {
-  checkOptions('packRows', options, { cost: oneOf('sum', 'padded'), together: aList })
+  checkOptions('packRows', options, PACK_ROWS_OPTIONS)
   const { cost = 'sum', together } = options
 
   requirePackable(lengths, maxTokens, together)

@@ -1,7 +1,8 @@
 /** Prioritized sampling of rows, with the importance weights that correct for it. */
 import * as E from 'fp-ts/lib/Either.js'
 import { uniform } from '../../core/key.js'
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { PRIORITIZED_SAMPLER_OPTIONS } from '../optionKinds.js'
 import type { Sampler } from './sampler.js'
 import { type SumTree, setWeight, slotAt, sumTree, weightAt, weightsOf } from './sumTree.js'
 
@@ -92,12 +93,7 @@ const stateFrom = (value: unknown, size: number): E.Either<string, PriorityState
  * PrioritizedSampler({ alpha: 0.6, beta: 0.4 }).initial.maxPriority // 1
  */
 export const PrioritizedSampler = (options: PrioritizedOptions): PrioritizedSampler => {
-  checkOptions('PrioritizedSampler', options, {
-    alpha: aNumber,
-    beta: aNumber,
-    epsilon: aNumber,
-    draws: oneOf('independent', 'stratified'),
-  })
+  checkOptions('PrioritizedSampler', options, PRIORITIZED_SAMPLER_OPTIONS)
   const { alpha, beta, epsilon = 1e-8, draws = 'independent' } = options
   const problems = settingProblems(options)
   if (problems.length > 0) throw new RangeError(`PrioritizedSampler: ${problems.join('; ')}`)

@@ -2,7 +2,8 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
 import { normOf } from '../../core/moments.js'
-import { aList, aRecord, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { PROMPT_GROUP_SAMPLER_OPTIONS } from '../optionKinds.js'
 import { isLeaf, raggedRow } from '../tensorDict/leaf.js'
 import { find, type TensorDict } from '../tensorDict/tensorDict.js'
 import { type Drawn, type Sampler, STATELESS, type StoredRows } from './sampler.js'
@@ -124,12 +125,7 @@ const drawOf = <X>(items: readonly X[], count: number, key: Key): readonly X[] =
  * PromptGroupSampler({ shape: { rows: 8 } }).initial // null
  */
 export const PromptGroupSampler = (options: PromptGroupOptions): Sampler<null> => {
-  checkOptions('PromptGroupSampler', options, {
-    shape: aRecord,
-    strategy: oneOf('random', 'recency', 'reward', 'variance'),
-    groupKey: eitherOf(aText, aList),
-    rewardKey: eitherOf(aText, aList),
-  })
+  checkOptions('PromptGroupSampler', options, PROMPT_GROUP_SAMPLER_OPTIONS)
   const { shape, strategy = 'random', groupKey = 'groupId', rewardKey = ['next', 'reward'] } = options
   shapeOf(shape, 0)
   const best = (slots: readonly number[], count: number, { rows, writes }: StoredRows): readonly number[] => {

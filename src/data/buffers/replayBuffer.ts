@@ -2,7 +2,8 @@
  * Replay buffers, which keep rows for several updates: a writer puts them into slots, a sampler
  * draws from them.
  */
-import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { REPLAY_BUFFER_OPTIONS } from '../optionKinds.js'
 import { concat } from '../tensorDict/joining.js'
 import { splitEach } from '../tensorDict/splitting.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
@@ -119,7 +120,7 @@ const put = <X>(list: readonly X[], slot: number, item: X): readonly X[] =>
  * ReplayBuffer({ capacity: 100, sampler: RandomSampler() }).initial().rows.length // 0
  */
 export const ReplayBuffer = <P>(options: ReplayBufferOptions<P>): ReplayBuffer<P> => {
-  checkOptions('ReplayBuffer', options, { capacity: aNumber, sampler: aRecord, writer: aFunction })
+  checkOptions('ReplayBuffer', options, REPLAY_BUFFER_OPTIONS)
   const { capacity, sampler, writer = RoundRobinWriter } = options
   if (!Number.isSafeInteger(capacity) || capacity < 1)
     throw new RangeError(`ReplayBuffer: capacity must be a natural number from 1, got ${capacity}`)

@@ -2,9 +2,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { FormatFailure } from '../../core/failure.js'
-import { aFunction, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { decodeTensorDict } from '../codecs/tensorDictFileRead.js'
 import { encodeTensorDict, type TensorDictFileOptions } from '../codecs/tensorDictFileWrite.js'
+import { DECODE_REPLAY_BUFFER_OPTIONS, ENCODE_REPLAY_BUFFER_OPTIONS } from '../optionKinds.js'
 import { concat } from '../tensorDict/joining.js'
 import { meta } from '../tensorDict/leaf.js'
 import { splitEach } from '../tensorDict/splitting.js'
@@ -25,7 +26,7 @@ export const encodeReplayBuffer = <S, P>(
   { rows, writes, written, sampler }: ReplayBufferState<S, P>,
   options: TensorDictFileOptions = {},
 ): Uint8Array => {
-  checkOptions('encodeReplayBuffer', options, { codecAt: aFunction })
+  checkOptions('encodeReplayBuffer', options, ENCODE_REPLAY_BUFFER_OPTIONS)
   const about = meta({ format: FORMAT, writes, written, sampler: buffer.sampler.plain(sampler) })
   return encodeTensorDict(TensorDict(rows.length === 0 ? { about } : { about, rows: concat(rows) }, []), options)
 }
@@ -71,7 +72,7 @@ export const decodeReplayBuffer = <P>(
   bytes: Uint8Array,
   options: TensorDictFileOptions = {},
 ): E.Either<FormatFailure, ReplayBufferState<unknown, P>> => {
-  checkOptions('decodeReplayBuffer', options, { codecAt: aFunction })
+  checkOptions('decodeReplayBuffer', options, DECODE_REPLAY_BUFFER_OPTIONS)
   return pipe(
     decodeTensorDict(bytes, options),
     E.chain((td) => {

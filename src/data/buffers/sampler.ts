@@ -1,7 +1,8 @@
 /** The interface of samplers, which choose the rows of a sample, and the uniform samplers. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type Key, permutation, uniformInteger } from '../../core/key.js'
-import { checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { SAMPLER_WITHOUT_REPLACEMENT_OPTIONS } from '../optionKinds.js'
 import type { TensorDict } from '../tensorDict/tensorDict.js'
 
 /** Rows by slot. */
@@ -97,7 +98,7 @@ const isSlotList = (value: unknown, size: number): value is readonly number[] =>
  * SamplerWithoutReplacement().initial // { left: [] }
  */
 export const SamplerWithoutReplacement = (options: WithoutReplacementOptions = {}): Sampler<PassState> => {
-  checkOptions('SamplerWithoutReplacement', options, { last: oneOf('keep', 'drop') })
+  checkOptions('SamplerWithoutReplacement', options, SAMPLER_WITHOUT_REPLACEMENT_OPTIONS)
   const { last = 'keep' } = options
   return {
     initial: { left: [] },

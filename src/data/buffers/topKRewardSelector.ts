@@ -1,6 +1,7 @@
 /** Selection of the best trajectories of each group, for learning from them alone. */
 import { Map as ImmutableMap, List } from 'immutable'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { TOP_K_REWARD_SELECTOR_OPTIONS } from '../optionKinds.js'
 
 /** A finished trajectory with its reward. */
 export interface RewardedMember<T> {
@@ -73,7 +74,7 @@ const select = <T>(groupId: string, members: readonly RewardedMember<T>[], topK:
  * TopKRewardSelector({ groupSize: 4, topK: 2 }).initial().size // 0
  */
 export const TopKRewardSelector = (options: TopKRewardSelectorOptions): TopKRewardSelector => {
-  checkOptions('TopKRewardSelector', options, { groupSize: aNumber, topK: aNumber })
+  checkOptions('TopKRewardSelector', options, TOP_K_REWARD_SELECTOR_OPTIONS)
   const { groupSize, topK } = options
 
   const problems = [

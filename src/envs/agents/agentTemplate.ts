@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { keyFromSeed } from '../../core/key.js'
-import { aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { select } from '../../data/tensorDict/edit.js'
@@ -18,6 +18,7 @@ import type { TextSpan } from '../../text/template/chatTemplate.js'
 import type { TextRange } from '../../text/textRange.js'
 import type { TextTokenizer, TokenSpan } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, endedRows, envFailure, REMEMBERED } from '../base/env.js'
+import { AGENT_TEMPLATE_OPTIONS } from '../optionKinds.js'
 import {
   TEXT_SPECS,
   TemplateTransform,
@@ -192,7 +193,7 @@ const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
 export const agentTemplate = (
   options: AgentTemplateOptions,
 ): Transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
-  checkOptions('agentTemplate', options, { speech: aRecord, prompts: oneOf('continued', 'fresh') })
+  checkOptions('agentTemplate', options, AGENT_TEMPLATE_OPTIONS)
   const { speech, prompts = 'continued' } = options
   const everyone = 'byAgent' in speech ? undefined : speakerOf(speech)
   const speakers = speakersOf(options)

@@ -1,6 +1,6 @@
 /** Environments in which several agents take turns. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aFunction, aList, aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -17,6 +17,7 @@ import {
   requireSameBatch,
 } from '../base/env.js'
 import type { ChatState } from '../chatEnv.js'
+import { MULTI_AGENT_ENV_OPTIONS } from '../optionKinds.js'
 import { type AgentScene, agentView } from './agentView.js'
 import { type AgentTurn, roundRobin, type TurnOrder } from './turnOrder.js'
 
@@ -158,13 +159,7 @@ const placesOf = (
  * MultiAgentEnv({ batchSize: 1, agents: [{ name: 'ann' }, { name: 'bob' }], order: simultaneous({ rounds: 1 }) }).name // 'MultiAgentEnv'
  */
 export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentState, HistoryAction> => {
-  checkOptions('MultiAgentEnv', options, {
-    batchSize: aNumber,
-    agents: aList,
-    order: aFunction,
-    judge: aFunction,
-    view: aFunction,
-  })
+  checkOptions('MultiAgentEnv', options, MULTI_AGENT_ENV_OPTIONS)
   const { batchSize, agents, order = roundRobin(), judge = (): Verdict => ({}), view = agentView } = options
   requireBatchSize(NAME, batchSize)
   const names = checkAgents(agents)

@@ -1,8 +1,9 @@
 /** Turn orders: pure functions from a conversation to the agent that writes next. */
 
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { type Message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { BY_MENTION_OPTIONS, ROUND_ROBIN_OPTIONS, SIMULTANEOUS_OPTIONS } from '../optionKinds.js'
 
 /** A message of an agent, and the turns that it had seen. */
 export interface AgentTurn {
@@ -47,7 +48,7 @@ const requireRounds = (name: string, { rounds }: RoundsOptions): number => {
  * roundRobin()([], ['ann', 'bob'], '') // { agent: 'ann', sees: 0 }
  */
 export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
-  checkOptions('roundRobin', options, { rounds: aNumber })
+  checkOptions('roundRobin', options, ROUND_ROBIN_OPTIONS)
   const rounds = requireRounds('roundRobin', options)
   return (turns, agents) =>
     turns.length >= rounds * agents.length
@@ -65,7 +66,7 @@ export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
  * simultaneous()([{ agent: 'ann', message: message('assistant', 'rock'), saw: 0 }], ['ann', 'bob'], '') // { agent: 'bob', sees: 0 }
  */
 export const simultaneous = (options: RoundsOptions = {}): TurnOrder => {
-  checkOptions('simultaneous', options, { rounds: aNumber })
+  checkOptions('simultaneous', options, SIMULTANEOUS_OPTIONS)
   const rounds = requireRounds('simultaneous', options)
   return (turns, agents) => {
     const place = turns.length % agents.length
@@ -100,7 +101,7 @@ const mentionOf = (text: string, name: string): number => {
  * byMention()([{ agent: 'ann', message: message('assistant', 'Ask @cat.'), saw: 0 }], ['ann', 'bob', 'cat'], '') // { agent: 'cat', sees: 1 }
  */
 export const byMention = (options: RoundsOptions = {}): TurnOrder => {
-  checkOptions('byMention', options, { rounds: aNumber })
+  checkOptions('byMention', options, BY_MENTION_OPTIONS)
   const rounds = requireRounds('byMention', options)
   return (turns, agents) => {
     const last = turns.at(-1)

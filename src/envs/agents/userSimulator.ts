@@ -4,7 +4,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, type Cancellation, cancellation } from '../../core/cancellation.js'
 import { child, formatKey, type Key, parseKey } from '../../core/key.js'
 import { limiter } from '../../core/limiter.js'
-import { aFunction, aNumber, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -14,6 +14,7 @@ import { discard, scope } from '../../engine/scope.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
+import { USER_SIMULATOR_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from '../transforms/transform.js'
 
 /** The state of a `userSimulator` for each conversation. */
@@ -165,16 +166,6 @@ const endsOf = (next: TensorDict, ends: ReadonlyMap<number, End>): Omit<Outcome,
     truncated: bools(truncated),
     done: bools(terminated.map((ended, i) => ended || truncated[i] === true)),
   }
-}
-
-const USER_SIMULATOR_OPTIONS: OptionKinds<UserSimulatorOptions> = {
-  policy: aRecord,
-  persona: eitherOf(aText, aFunction),
-  stopMarker: aText,
-  maxTurns: aNumber,
-  opening: aText,
-  roles: aRecord,
-  maxCalls: aNumber,
 }
 
 /**

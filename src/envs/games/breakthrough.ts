@@ -1,5 +1,6 @@
 /** Breakthrough: pawns that race to the other side. */
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { BREAKTHROUGH_OPTIONS } from '../optionKinds.js'
 import { boardRows, placed, winnerReturns } from './boards.js'
 import { defineGame, type Game } from './game.js'
 
@@ -78,7 +79,7 @@ const requireSize = (option: string, size: number, most: number): void => {
  * breakthrough({ rows: 2, columns: 2 }).legalActions(breakthrough({ rows: 2, columns: 2 }).initial, 0) // [5, 13]
  */
 export const breakthrough = (options: BreakthroughOptions = {}): Game<BreakthroughPosition> => {
-  checkOptions('breakthrough', options, { rows: aNumber, columns: aNumber })
+  checkOptions('breakthrough', options, BREAKTHROUGH_OPTIONS)
   const { rows = 8, columns = 8 } = options
   requireSize('rows', rows, 9)
   requireSize('columns', columns, 26)

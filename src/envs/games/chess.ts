@@ -1,5 +1,6 @@
 /** Chess, with the rules of the package `chess.js`. */
-import { aRecord, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { CHESS_OPTIONS } from '../optionKinds.js'
 import { winnerReturns } from './boards.js'
 import { defineGame, type Game, type GameTurn } from './game.js'
 
@@ -107,7 +108,7 @@ const analyse = ({ Chess }: ChessLibrary, { fen, earlier }: ChessPosition): Anal
  * Source   OpenSpiel's `chess`: action numbers and texts are the same.
  */
 export const chess = (options: ChessOptions): Game<ChessPosition> => {
-  checkOptions('chess', options, { library: aRecord, start: aText })
+  checkOptions('chess', options, CHESS_OPTIONS)
   const { library, start = START } = options
   const known = new WeakMap<ChessPosition, Analysis>()
   const analysed = (position: ChessPosition): Analysis => {

@@ -1,5 +1,6 @@
 /** Connect Four: discs fall down columns, and four in a line win. */
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { CONNECT_FOUR_OPTIONS } from '../optionKinds.js'
 import {
   boardLines,
   boardRows,
@@ -47,7 +48,7 @@ const landing = (cells: string, column: number, columns: number): number => {
  * connectFour().returns(replayGame(connectFour(), [0, 1, 0, 1, 0, 1, 0])) // [1, -1]
  */
 export const connectFour = (options: ConnectFourOptions = {}): Game<ConnectFourPosition> => {
-  checkOptions('connectFour', options, { rows: aNumber, columns: aNumber, inARow: aNumber })
+  checkOptions('connectFour', options, CONNECT_FOUR_OPTIONS)
   const { rows = 6, columns = 7, inARow = 4 } = options
   requireWhole('connectFour', { rows, columns, inARow })
   const lines = boardLines({ rows, columns, inARow })

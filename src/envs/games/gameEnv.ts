@@ -4,16 +4,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, formatKey, parseKey } from '../../core/key.js'
-import {
-  aFunction,
-  aList,
-  aNumber,
-  aRecord,
-  checkOptions,
-  type OptionKinds,
-  oneOf,
-  refuse,
-} from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { GroupEntry } from '../../data/batch.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec, tensorSpec } from '../../data/spec.js'
@@ -25,6 +16,7 @@ import { History, type Message, message, textOf } from '../../text/history/histo
 import { MultiAgentEnv, type MultiAgentState } from '../agents/multiAgentEnv.js'
 import type { AgentTurn } from '../agents/turnOrder.js'
 import { type Env, requireBatchSize } from '../base/env.js'
+import { GAME_ENV_OPTIONS, GAME_ENV_TEXT_OPTIONS } from '../optionKinds.js'
 import type { RewardEntries } from '../transforms/rewardEntries.js'
 import { type Game, type GameState, playersOf } from './game.js'
 import {
@@ -132,16 +124,6 @@ const PLAYER = 'player'
 const MAX_REPLIES = 200
 /** Deals that are tried if a game ends before a player has replied. */
 const MOST_DEALS = 100
-
-const GAME_ENV_OPTIONS: OptionKinds<GameEnvOptions<never>> = {
-  ...{ game: aRecord, prompts: aNumber, repeats: aNumber, start: aNumber, casts: aList, fixed: aRecord },
-  ...{ illegal: aRecord, stake: aNumber, text: aRecord },
-  ...{ shaping: aRecord, maxReplies: aNumber, solvedAt: aNumber },
-}
-
-const TEXT_OPTIONS: OptionKinds<GameText<never>> = {
-  ...{ prompt: aFunction, read: aFunction, memory: oneOf('conversation', 'turn') },
-}
 
 /** A game as its query encodes it: everything that its course depends on besides the replies. */
 interface Deal {
@@ -254,11 +236,11 @@ const historyOf = <P>(
  * GameEnv({ game: ticTacToe, prompts: 2, casts: [['player', 'perfect']], fixed: { perfect: minimaxStrategy(ticTacToe) } }).name // 'GameEnv'
  */
 export const GameEnv = <P>(options: GameEnvOptions<P>): Env<GameEnvState, HistoryAction> => {
-  checkOptions(NAME, options, GAME_ENV_OPTIONS as OptionKinds<GameEnvOptions<P>>) // the same names for all P
+  checkOptions(NAME, options, GAME_ENV_OPTIONS) // the same names for all P
   refuse(NAME, problemsOf(options))
   const { game, prompts, repeats = 1, start = 0, fixed = {}, text = {}, solvedAt } = options
   const { illegal = { kind: 'forfeit' }, stake = 1, shaping = {}, maxReplies = MAX_REPLIES } = options
-  checkOptions<GameText<never>>(`${NAME}: text`, text as never, TEXT_OPTIONS) // the same names for all P
+  checkOptions(`${NAME}: text`, text, GAME_ENV_TEXT_OPTIONS)
   const { read = parseAction, prompt = defaultGamePrompt, memory = 'conversation' } = text
   const { casts = [playersOf(game).map(() => PLAYER)] } = options
   checkIllegalMoveRule(`${NAME}: illegal`, illegal)

@@ -1,8 +1,9 @@
 /** Games as text for language models: prompts, and actions read from replies. */
 
 import * as E from 'fp-ts/lib/Either.js'
-import { checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { GAME_PROMPT_OPTIONS, NEXT_GAME_PROMPT_OPTIONS } from '../optionKinds.js'
 import type { Game, GameState } from './game.js'
 
 export interface GamePromptOptions {
@@ -25,8 +26,6 @@ export interface ActionFailure {
 }
 
 const LONGEST = 100
-
-const PROMPT_OPTIONS = { actions: oneOf('listed', 'hidden') }
 
 /** The observation of a player and its legal actions. */
 const sightOf = <P>(
@@ -57,7 +56,7 @@ export const gamePrompt = <P>(
   state: GameState<P>,
   { player, ...options }: GamePromptOptions & { readonly player: number },
 ): string => {
-  checkOptions('gamePrompt', options, PROMPT_OPTIONS)
+  checkOptions('gamePrompt', options, GAME_PROMPT_OPTIONS)
   return [
     game.rules,
     `You are player ${player}. You see:`,
@@ -80,7 +79,7 @@ export const nextGamePrompt = <P>(
   state: GameState<P>,
   { player, ...options }: GamePromptOptions & { readonly player: number },
 ): string => {
-  checkOptions('nextGamePrompt', options, PROMPT_OPTIONS)
+  checkOptions('nextGamePrompt', options, NEXT_GAME_PROMPT_OPTIONS)
   return ['You see:', ...sightOf('nextGamePrompt', { game, state, player }, options)].join('\n')
 }
 

@@ -1,5 +1,6 @@
 /** Hex: connect two sides of a board of hexagons. */
-import { aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
+import { HEX_OPTIONS } from '../optionKinds.js'
 import { boardRows, emptyCells, markOf, placed, winnerReturns } from './boards.js'
 import { defineGame, type Game } from './game.js'
 
@@ -70,7 +71,7 @@ const connects = (
  * hex({ rows: 2, columns: 2 }).returns(replayGame(hex({ rows: 2, columns: 2 }), [0, 1, 2])) // [1, -1]
  */
 export const hex = (options: HexOptions = {}): Game<HexPosition> => {
-  checkOptions('hex', options, { rows: aNumber, columns: aNumber, pie: oneOf('none', 'swap') })
+  checkOptions('hex', options, HEX_OPTIONS)
   const { rows = 11, columns = 11, pie = 'none' } = options
   for (const [option, size] of Object.entries({ rows, columns }))
     if (!Number.isInteger(size) || size < 1 || size > 26)

@@ -1,5 +1,6 @@
 /** Kuhn poker: one card each, one bet. */
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { KUHN_POKER_OPTIONS } from '../optionKinds.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'
 
 export interface KuhnPokerOptions {
@@ -48,7 +49,7 @@ const letters = (bets: readonly number[]): string => bets.map((bet) => (bet === 
  * kuhnPoker().returns(replayGame(kuhnPoker(), [1, 2, 0, 1, 1])) // [-2, 2]
  */
 export const kuhnPoker = (options: KuhnPokerOptions = {}): Game<KuhnPokerPosition> => {
-  checkOptions('kuhnPoker', options, { players: aNumber })
+  checkOptions('kuhnPoker', options, KUHN_POKER_OPTIONS)
   const { players = 2 } = options
   if (!Number.isInteger(players) || players < 2 || players > 10)
     throw new RangeError(`kuhnPoker: players must be a whole number from 2 to 10, got ${players}`)

@@ -1,5 +1,6 @@
 /** Leduc poker: one private and one public card, two rounds of bets. */
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { LEDUC_POKER_OPTIONS } from '../optionKinds.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn, remembered } from './game.js'
 
 export interface LeducPokerOptions {
@@ -197,7 +198,7 @@ const legalOf = ({ stakes, paid, raises }: Betting, player: number): readonly nu
  * leducPoker().returns(replayGame(leducPoker(), [0, 3, 2, 0])) // [1, -1]
  */
 export const leducPoker = (options: LeducPokerOptions = {}): Game<LeducPokerPosition> => {
-  checkOptions('leducPoker', options, { players: aNumber })
+  checkOptions('leducPoker', options, LEDUC_POKER_OPTIONS)
   const { players = 2 } = options
   if (!Number.isInteger(players) || players < 2 || players > 10)
     throw new RangeError(`leducPoker: players must be a whole number from 2 to 10, got ${players}`)

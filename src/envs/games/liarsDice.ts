@@ -1,5 +1,6 @@
 /** Liar's dice: bids about dice of which each player sees its own. */
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { LIARS_DICE_OPTIONS } from '../optionKinds.js'
 import { requireWhole } from './boards.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'
 
@@ -76,7 +77,7 @@ const textOf = (position: LiarsDicePosition, table: Table): string => {
  * liarsDice().returns(replayGame(liarsDice(), [1, 4, 1, 4, 8, 12])) // [-1, 1]
  */
 export const liarsDice = (options: LiarsDiceOptions = {}): Game<LiarsDicePosition> => {
-  checkOptions('liarsDice', options, { players: aNumber, dice: aNumber, sides: aNumber })
+  checkOptions('liarsDice', options, LIARS_DICE_OPTIONS)
   const { players = 2, dice = 1, sides = 6 } = options
   requireWhole('liarsDice', { players, dice, sides })
   if (players < 2) throw new RangeError(`liarsDice: players must be at least 2, got ${players}`)

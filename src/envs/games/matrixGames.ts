@@ -1,5 +1,6 @@
 /** Matrix games: all players choose once, at the same time. */
-import { aList, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { MATRIX_GAME_OPTIONS } from '../optionKinds.js'
 import { defineGame, type Game } from './game.js'
 
 export interface MatrixGameOptions {
@@ -82,7 +83,7 @@ const shownState = ({ chosen }: MatrixPosition): string =>
  * game.returns(game.apply(game.initial, [1, 1])) // [1, 1]
  */
 export const matrixGame = (options: MatrixGameOptions): Game<MatrixPosition> => {
-  checkOptions('matrixGame', options, { name: aText, actions: aList, payoffs: aList })
+  checkOptions('matrixGame', options, MATRIX_GAME_OPTIONS)
   const problems = problemsOf(options)
   if (problems.length > 0) throw new RangeError(problems.join('; '))
   const { name, actions, payoffs } = options

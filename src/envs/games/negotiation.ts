@@ -1,6 +1,7 @@
 /** Negotiation: two players divide a pool of items that are worth something else to each. */
 import { child, keyFromSeed, uniformInteger } from '../../core/key.js'
-import { aList, aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
+import { NEGOTIATION_OPTIONS } from '../optionKinds.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'
 
 /** A negotiation: the items, their values for each player, and the number of proposals. */
@@ -169,9 +170,7 @@ const nextOf = (position: NegotiationPosition, action: number, table: Table): Ne
 }
 
 const tableOf = (options: NegotiationOptions): Table => {
-  checkOptions('negotiation', options, {
-    ...{ items: aNumber, talk: oneOf('symbols', 'none'), symbols: aNumber, utteranceLength: aNumber, deals: aList },
-  })
+  checkOptions('negotiation', options, NEGOTIATION_OPTIONS)
   const { items = 3, talk = 'symbols', symbols = 5, utteranceLength = 3 } = options
   const counts = { items, symbols, utteranceLength }
   refuse('negotiation', [

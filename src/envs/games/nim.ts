@@ -1,5 +1,6 @@
 /** Nim: take objects from one of several piles. */
-import { aList, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { NIM_OPTIONS } from '../optionKinds.js'
 import { winnerReturns } from './boards.js'
 import { defineGame, type Game } from './game.js'
 
@@ -29,7 +30,7 @@ const isEmpty = (piles: readonly number[]): boolean => piles.every((pile) => pil
  * nim({ piles: [2] }).returns(replayGame(nim({ piles: [2] }), [0, 0])) // [1, -1]
  */
 export const nim = (options: NimOptions = {}): Game<NimPosition> => {
-  checkOptions('nim', options, { piles: aList, last: oneOf('loses', 'wins') })
+  checkOptions('nim', options, NIM_OPTIONS)
   const { piles: sizes = [1, 3, 5, 7], last = 'loses' } = options
   if (sizes.length === 0 || sizes.some((size) => !Number.isInteger(size) || size < 1))
     throw new RangeError(`nim: piles must be whole numbers of at least 1, got ${JSON.stringify(sizes)}`)

@@ -1,5 +1,6 @@
 /** Pig: roll for points, and stop before a one. */
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { PIG_OPTIONS } from '../optionKinds.js'
 import { requireWhole } from './boards.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn, playersOf } from './game.js'
 
@@ -40,7 +41,7 @@ const [ROLL, STOP] = [0, 1] as const
  * pig({ winScore: 5 }).returns(replayGame(pig({ winScore: 5 }), [0, 5, 1])) // [1, -1]
  */
 export const pig = (options: PigOptions = {}): Game<PigPosition> => {
-  checkOptions('pig', options, { players: aNumber, winScore: aNumber, horizon: aNumber, sides: aNumber })
+  checkOptions('pig', options, PIG_OPTIONS)
   const { players = 2, winScore = 100, horizon = 1000, sides = 6 } = options
   requireWhole('pig', { players, winScore, horizon, sides })
   if (players < 2) throw new RangeError(`pig: players must be at least 2, got ${players}`)

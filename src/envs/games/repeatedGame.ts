@@ -1,5 +1,6 @@
 /** A matrix game, played several times by the same players. */
-import { aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { REPEATED_GAME_OPTIONS } from '../optionKinds.js'
 import { defineGame, type Game, playersOf } from './game.js'
 import type { MatrixPosition } from './matrixGames.js'
 
@@ -47,7 +48,7 @@ const problemsOf = ({ game, rounds, stop = 0, recall = 1 }: RepeatedGameOptions)
  * dilemma.returns(replayGame(dilemma, [0, 0, 0, 1])) // [5, 15]
  */
 export const repeatedGame = (options: RepeatedGameOptions): Game<RepeatedPosition> => {
-  checkOptions('repeatedGame', options, { game: aRecord, rounds: aNumber, stop: aNumber, recall: aNumber })
+  checkOptions('repeatedGame', options, REPEATED_GAME_OPTIONS)
   const problems = problemsOf(options)
   if (problems.length > 0) throw new RangeError(`repeatedGame: ${problems.join('; ')}`)
   const { game: stage, rounds, stop = 0, recall = 1 } = options

@@ -1,5 +1,6 @@
 /** Games of one player against a secret: a word to guess, and twenty questions. */
-import { aList, aNumber, checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
+import { TWENTY_QUESTIONS_OPTIONS, WORD_GUESS_OPTIONS } from '../optionKinds.js'
 import { requireWhole } from './boards.js'
 import { defineGame, equalOutcomes, type Game } from './game.js'
 
@@ -57,7 +58,7 @@ export const marksOf = (secret: string, guess: string): string => {
  * wordGuess({ words: ['CAT', 'CAR'] }).observation(replayGame(wordGuess({ words: ['CAT', 'CAR'] }), [0, 1]), 0) // 'CAR GGX'
  */
 export const wordGuess = (options: WordGuessOptions = {}): Game<SecretPosition> => {
-  checkOptions('wordGuess', options, { words: aList, guesses: aNumber })
+  checkOptions('wordGuess', options, WORD_GUESS_OPTIONS)
   const { words = WORDS, guesses = 6 } = options
   requireWhole('wordGuess', { guesses })
   refuse('wordGuess', [
@@ -141,7 +142,7 @@ const THINGS: readonly SecretThing[] = [
  * twentyQuestions().actionText(twentyQuestions().initial, 0, 0) // 'Is it alive?'
  */
 export const twentyQuestions = (options: TwentyQuestionsOptions = {}): Game<SecretPosition> => {
-  checkOptions('twentyQuestions', options, { things: aList, questions: aNumber })
+  checkOptions('twentyQuestions', options, TWENTY_QUESTIONS_OPTIONS)
   const { things = THINGS, questions = 20 } = options
   requireWhole('twentyQuestions', { questions })
   refuse('twentyQuestions', [

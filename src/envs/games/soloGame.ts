@@ -1,7 +1,8 @@
 /** Games for one model, against fixed opponents, as environments of given tasks. */
-import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { type TaskSource, taskList } from '../../data/task.js'
 import type { EnvOfTask } from '../envOfTask.js'
+import { SOLO_GAME_OPTIONS } from '../optionKinds.js'
 import { type Game, playersOf } from './game.js'
 import { GameEnv, type GameEnvOptions } from './gameEnv.js'
 import type { GameStrategy } from './strategies.js'
@@ -10,11 +11,6 @@ import type { GameStrategy } from './strategies.js'
 export interface SoloGameOptions<P>
   extends Omit<GameEnvOptions<P>, 'prompts' | 'repeats' | 'start' | 'casts' | 'fixed'> {
   readonly opponent: GameStrategy<P>
-}
-
-const OPTIONS: OptionKinds<SoloGameOptions<never>> = {
-  ...{ game: aRecord, opponent: aFunction, illegal: aRecord, stake: aNumber, text: aRecord },
-  ...{ shaping: aRecord, maxReplies: aNumber, solvedAt: aNumber },
 }
 
 /**
@@ -40,7 +36,7 @@ export const seatTasks = (game: Pick<Game, 'name' | 'players'>): TaskSource =>
  * soloGame({ game: ticTacToe, opponent: minimaxStrategy(ticTacToe) })({ id: '1', query: 'tic_tac_toe', answer: '1' }).batchSize // 1
  */
 export const soloGame = <P>(given: SoloGameOptions<P>): EnvOfTask => {
-  checkOptions<SoloGameOptions<never>>('soloGame', given as never, OPTIONS) // the same names for all P
+  checkOptions('soloGame', given, SOLO_GAME_OPTIONS)
   const { opponent, ...options } = given
   const { game } = options
   return ({ answer }) => {

@@ -1,8 +1,9 @@
 /** Games with the prompts and the action formats of TextArena. */
 
 import * as E from 'fp-ts/lib/Either.js'
-import { aList, checkOptions, unknownName } from '../../core/options.js'
+import { checkOptions, unknownName } from '../../core/options.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { TEXT_ARENA_GAME_OPTIONS } from '../optionKinds.js'
 import type { Game, GameState } from './game.js'
 import type { GameText } from './gameEnv.js'
 import type { ActionReader } from './gameScene.js'
@@ -106,7 +107,7 @@ const TRAIN = '-train'
  * GameEnv({ ...textArenaGame('TicTacToe-v0-train'), prompts: 1 }).batchSize // 1
  */
 export const textArenaGame = (name: string, options: TextArenaOptions = {}): TextArenaGame => {
-  checkOptions('textArenaGame', options, { words: aList })
+  checkOptions('textArenaGame', options, TEXT_ARENA_GAME_OPTIONS)
   const plain = name.endsWith(TRAIN) ? name.slice(0, -TRAIN.length) : name
   const make = Object.hasOwn(TEXT_ARENA_GAMES, plain) ? TEXT_ARENA_GAMES[plain] : undefined
   if (make === undefined) throw new RangeError(unknownName('game', plain, Object.keys(TEXT_ARENA_GAMES)))

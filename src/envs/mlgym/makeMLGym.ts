@@ -1,8 +1,9 @@
 /** Environments of MLGym tasks. */
-import { aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
 import type { Env } from '../base/env.js'
-import { MLGYM_OPTIONS, type MLGymEnvState, MLGymWrapper, type MLGymWrapperOptions } from './mlGymWrapper.js'
+import { MAKE_MLGYM_OPTIONS } from '../optionKinds.js'
+import { type MLGymEnvState, MLGymWrapper, type MLGymWrapperOptions } from './mlGymWrapper.js'
 import { type ProcessMLGymOptions, processMLGym } from './processMLGym.js'
 import { type MLGymSessions, mlgymSessions } from './sessions.js'
 
@@ -27,7 +28,7 @@ export interface MakeMLGymOptions extends Omit<MLGymWrapperOptions, 'sessions'> 
 export const makeMLGym = (
   options: MakeMLGymOptions,
 ): { readonly env: Env<MLGymEnvState, HistoryAction>; readonly sessions: MLGymSessions } => {
-  checkOptions('makeMLGym', options, { ...MLGYM_OPTIONS, mlgym: aRecord, maxSessions: aNumber })
+  checkOptions('makeMLGym', options, MAKE_MLGYM_OPTIONS)
   const { mlgym, maxSessions, ...wrapper } = options
   const sessions = mlgymSessions({ mlgym: processMLGym(mlgym), ...(maxSessions !== undefined && { maxSessions }) })
   return { env: MLGymWrapper({ sessions, ...wrapper }), sessions }

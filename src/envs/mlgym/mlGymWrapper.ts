@@ -1,6 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { child, formatKey, uniformInteger } from '../../core/key.js'
-import { aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -19,6 +19,7 @@ import {
   requireSameBatch,
 } from '../base/env.js'
 import type { ChatState } from '../chatEnv.js'
+import { MLGYM_WRAPPER_OPTIONS } from '../optionKinds.js'
 import { commandBlock, guardMultiLine } from './commandBlock.js'
 import type { MLGymFailure, MLGymMetrics, MLGymOpened, MLGymReply, MLGymShell } from './session.js'
 import type { MLGymPlace, MLGymSessions } from './sessions.js'
@@ -221,16 +222,6 @@ const opening = ({ description, commandDocs, shell }: MLGymOpened, maxSteps: num
     message('user', `${description}\n\n${prompt(0, maxSteps, shell)}`),
   ])
 
-/** The options of an MLGym environment without its sessions, for `checkOptions`. */
-export const MLGYM_OPTIONS: OptionKinds<Omit<MLGymWrapperOptions, 'sessions'>> = {
-  tasks: aList,
-  batchSize: aNumber,
-  maxSteps: aNumber,
-  rewardWrongFormat: aNumber,
-  maxWrong: aNumber,
-  metric: aRecord,
-}
-
 /**
  * Machine learning tasks of MLGym. The policy writes a discussion and a command, and reads the
  * output of the command.
@@ -261,7 +252,7 @@ export const MLGYM_OPTIONS: OptionKinds<Omit<MLGymWrapperOptions, 'sessions'>> =
  * MLGymWrapper({ sessions: mlgymSessions({ mlgym: recordedMLGym([]) }), tasks: ['prisonersDilemma'] }).name // 'MLGymWrapper'
  */
 export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, HistoryAction> => {
-  checkOptions('MLGymWrapper', options, { ...MLGYM_OPTIONS, sessions: aRecord })
+  checkOptions('MLGymWrapper', options, MLGYM_WRAPPER_OPTIONS)
   checkSizes(options)
   const { sessions, tasks, batchSize = 1, maxSteps = 10, rewardWrongFormat = 0, maxWrong = 3, metric = {} } = options
   requireBatchSize(NAME, batchSize)

@@ -1,10 +1,11 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Processes, Timers } from '../../core/capabilities.js'
-import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { liveTimers } from '../../live/clock.js'
 import { liveProcesses } from '../../live/processes.js'
 import { lineProcess } from '../../live/resources/lineProcess.js'
+import { PROCESS_MLGYM_OPTIONS } from '../optionKinds.js'
 import { type MLGym, type MLGymFailure, type MLGymReply, type MLGymSession, mlgymFailure } from './session.js'
 
 export interface ProcessMLGymOptions {
@@ -69,17 +70,6 @@ const readReply = <T>(line: string, schema: z.ZodType<T>): E.Either<MLGymFailure
 }
 
 const ownBridge = (): string => decodeURIComponent(new URL('../../../assets/mlgymBridge.py', import.meta.url).pathname)
-
-const PROCESS_MLGYM_OPTIONS: OptionKinds<ProcessMLGymOptions> = {
-  command: aText,
-  args: aList,
-  folder: aText,
-  env: aRecord,
-  openLimitMs: aNumber,
-  stepLimitMs: aNumber,
-  processes: aRecord,
-  timers: aRecord,
-}
 
 /**
  * Runs MLGym in processes, one for each session. A small Python bridge imports `mlgym` and

@@ -3,8 +3,9 @@
  * have already run.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import { aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { ResourceFailure } from '../../core/resource.js'
+import { MLGYM_SESSIONS_OPTIONS } from '../optionKinds.js'
 import type { Lease } from '../resources/places.js'
 import { resourcePool } from '../resources/resourcePool.js'
 import {
@@ -83,7 +84,7 @@ const asMLGymFailure = (failure: MLGymFailure | ResourceFailure): MLGymFailure =
  * Effects  holds containers until `close`.
  */
 export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
-  checkOptions('mlgymSessions', options, { mlgym: aRecord, maxSessions: aNumber })
+  checkOptions('mlgymSessions', options, MLGYM_SESSIONS_OPTIONS)
   const { mlgym, maxSessions = 8 } = options
   const pool = resourcePool<MLGymSession, MLGymRequest, MLGymFailure>(
     { name: 'MLGym', start: (request) => mlgym.open(request), end: (session) => session.close() },

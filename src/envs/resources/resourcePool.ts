@@ -2,9 +2,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../../core/capabilities.js'
-import { aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { ResourceFailure, ResourceSpec } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
+import { RESOURCE_POOL_OPTIONS } from '../optionKinds.js'
 import { after, alive, emptyPlaces, evict, type Lease, leaseOf, leave, type Reasoned, rest } from './places.js'
 import { type AcquireOptions, begin, closedIn, type Queue, serve, waitFor } from './waitingLine.js'
 
@@ -70,15 +71,6 @@ export interface ResourcePool<R, A = void, F extends { readonly reason: string }
   readonly close: () => Promise<void>
 }
 
-const OPTIONS: OptionKinds<ResourcePoolOptions> = {
-  limit: aNumber,
-  maxIdle: aNumber,
-  idleMs: aNumber,
-  waitMs: aNumber,
-  startMs: aNumber,
-  timers: aRecord,
-}
-
 const checkSizes = (options: ResourcePoolOptions): void => {
   const { limit = 1, maxIdle = 0, idleMs = 1, waitMs = 0, startMs = 1 } = options
   const problems = [
@@ -121,7 +113,7 @@ export const resourcePool = <R, A = void, F extends Reasoned = ResourceFailure>(
   spec: ResourceSpec<R, A, F>,
   options: ResourcePoolOptions = {},
 ): ResourcePool<R, A, F> => {
-  checkOptions('resourcePool', options, OPTIONS)
+  checkOptions('resourcePool', options, RESOURCE_POOL_OPTIONS)
   checkSizes(options)
   const { limit = 8, maxIdle = limit, idleMs = 600_000, waitMs = 600_000, startMs = 60_000 } = options
   const { timers = liveTimers } = options

@@ -5,11 +5,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
-import { aFunction, aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
 import { thrownText } from '../../live/thrown.js'
 import type { Episode } from '../base/episode.js'
+import { TOOL_ENVIRONMENT_OPTIONS } from '../optionKinds.js'
 import type { Lease } from './places.js'
 import { type ResourcePool, type ResourcePoolOptions, resourcePool } from './resourcePool.js'
 
@@ -120,10 +121,7 @@ export const toolEnvironment = <R>(
   spec: ResourceSpec<R>,
   options: ToolEnvironmentOptions<R> = {},
 ): ToolEnvironment<R> => {
-  checkOptions('toolEnvironment', options, {
-    ...{ poolSize: aNumber, scope: oneOf('call', 'chain', 'group', 'run'), prepare: aFunction, holdMs: aNumber },
-    ...{ maxIdle: aNumber, idleMs: aNumber, waitMs: aNumber, startMs: aNumber, timers: aRecord },
-  })
+  checkOptions('toolEnvironment', options, TOOL_ENVIRONMENT_OPTIONS)
   const { poolSize = 8, scope = 'chain', prepare, holdMs = 600_000, ...rest } = options
   const { timers = liveTimers } = options
   const pool = resourcePool<R>(spec, { limit: poolSize, ...rest })

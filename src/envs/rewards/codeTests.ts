@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
 import { parseJson } from '../../core/json.js'
-import { aFunction, aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import {
   SANDBOX_LIMITS,
   type Sandbox,
@@ -16,6 +16,7 @@ import type { Task } from '../../data/task.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { CODE_TESTS_OPTIONS } from '../optionKinds.js'
 import { codeFences } from '../tools/codeFences.js'
 import { ANSWER_PROGRAM, TEST_PROGRAM } from './codePeers.js'
 import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
@@ -169,14 +170,6 @@ const scored = (share: number, mode: 'share' | 'all', found: 'code' | 'none'): S
   success: share === 1,
   parts: { passed: share, code: found === 'code' ? 1 : 0 },
 })
-
-const CODE_TESTS_OPTIONS: OptionKinds<CodeTestsOptions<never>> = {
-  tests: aFunction,
-  reward: oneOf('share', 'all'),
-  sandbox: aRecord,
-  limits: aRecord,
-  readOnly: aList,
-}
 
 /**
  * Runs the last Python block of the answer against the task's tests, each in its own sandbox.

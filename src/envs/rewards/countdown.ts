@@ -2,9 +2,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { exactValue, literalsOf, parseArithmetic } from '../../data/arithmetic.js'
 import { endlessTasks, type RowTask, type TaskSource } from '../../data/task.js'
+import { COUNTDOWN_REWARD_OPTIONS, COUNTDOWN_TASKS_OPTIONS } from '../optionKinds.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from './answerScore.js'
 import { answerIn, blockOf } from './reply.js'
 
@@ -109,7 +110,7 @@ const checkSizes = ({ numCount, maxNumber, maxTarget }: Required<CountdownTaskOp
  * countdownTasks(keyFromSeed(1), { numCount: 3 }).size // 'endless'
  */
 export const countdownTasks = (key: Key, given: CountdownTaskOptions = {}): TaskSource<RowTask<CountdownRow>> => {
-  checkOptions('countdownTasks', given, { numCount: aNumber, maxNumber: aNumber, maxTarget: aNumber })
+  checkOptions('countdownTasks', given, COUNTDOWN_TASKS_OPTIONS)
   const { numCount = 4, maxNumber = 100, maxTarget = 1000 } = given
 
   const options = { numCount, maxNumber, maxTarget }
@@ -162,7 +163,7 @@ export const countdownProblem = (expression: string, { target, numbers }: Countd
  * countdownReward().partNames // ['answer', 'think', 'right']
  */
 export const countdownReward = (options: AnswerRewardOptions = {}): AnswerReward => {
-  checkOptions('countdownReward', options, { correctReward: aNumber, formatReward: aNumber })
+  checkOptions('countdownReward', options, COUNTDOWN_REWARD_OPTIONS)
   return {
     name: 'countdown',
     partNames: ANSWER_PARTS,

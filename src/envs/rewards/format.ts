@@ -1,6 +1,7 @@
 /** The format of an answer: blocks in tags, each once, in order, with nothing outside. */
-import { aList, aNumber, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { FORMAT_REWARD_OPTIONS, FORMAT_SCORE_OPTIONS } from '../optionKinds.js'
 import { replyOf } from './reply.js'
 import type { Reward } from './reward.js'
 
@@ -85,7 +86,7 @@ const isBare = (text: string, places: readonly Place[]): boolean => {
  * formatScore('<think>2 + 2</think><answer>4</answer> So.').kept // { blocks: true, order: true, outside: false }
  */
 export const formatScore = (completion: string, options: FormatScoreOptions = {}): FormatScore => {
-  checkOptions('formatScore', options, { blocks: aList, rules: aList, factor: aNumber, endOfTurn: aText })
+  checkOptions('formatScore', options, FORMAT_SCORE_OPTIONS)
   const { blocks, rules, factor, endOfTurn } = checkFormat('formatScore', options)
   const text = completion.endsWith(endOfTurn) ? completion.slice(0, completion.length - endOfTurn.length) : completion
   const places = blocks.map((tag) => onlyBlock(text, tag)).filter((place) => place !== undefined)
@@ -109,7 +110,7 @@ export const formatScore = (completion: string, options: FormatScoreOptions = {}
  * formatReward({ factor: 0.5 }).range // [0, 0.5]
  */
 export const formatReward = (options: FormatScoreOptions = {}): Reward<Task, FormatRule> => {
-  checkOptions('formatReward', options, { blocks: aList, rules: aList, factor: aNumber, endOfTurn: aText })
+  checkOptions('formatReward', options, FORMAT_REWARD_OPTIONS)
   const { rules, factor } = checkFormat('formatReward', options)
   return {
     name: 'format',

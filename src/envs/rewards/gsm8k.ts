@@ -1,6 +1,7 @@
 /** The reward of GSM8K: compares the number in the answer block with the reference. */
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { GSM8K_ANSWER_REWARD_OPTIONS, GSM8K_REWARD_OPTIONS } from '../optionKinds.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange } from './answerScore.js'
 import { plainSpelling } from './plainSpelling.js'
 import { blockOf, hasThoughts, replyOf } from './reply.js'
@@ -108,7 +109,7 @@ const referenceAnswer = (reference: string): string | undefined => {
  * gsm8kReward('<think>6 * 3 = 18</think><answer>$18.00</answer>', 'She makes 6*3=18\n#### 18').reward // 1
  */
 export const gsm8kReward = (completion: string, reference: string, options: GSM8KRewardOptions = {}): GSM8KReward => {
-  checkOptions('gsm8kReward', options, { correctReward: aNumber, formatReward: aNumber })
+  checkOptions('gsm8kReward', options, GSM8K_REWARD_OPTIONS)
   const { correctReward = 1, formatReward = 0.1 } = options
   const truth = referenceAnswer(reference)
   if (truth === undefined) throw new Error(`gsm8kReward: the reference must contain '#### ' exactly once: ${reference}`)
@@ -134,7 +135,7 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
  * gsm8kAnswerReward().partNames // ['answer', 'think', 'right']
  */
 export const gsm8kAnswerReward = (options: GSM8KRewardOptions = {}): AnswerReward => {
-  checkOptions('gsm8kAnswerReward', options, { correctReward: aNumber, formatReward: aNumber })
+  checkOptions('gsm8kAnswerReward', options, GSM8K_ANSWER_REWARD_OPTIONS)
   return {
     name: 'gsm8k',
     partNames: ANSWER_PARTS,

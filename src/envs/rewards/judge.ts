@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { parseJson } from '../../core/json.js'
 import { child, formatKey, type Key } from '../../core/key.js'
-import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { parseStrictJson } from '../../core/strictJson.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../data/policy.js'
 import { fitSchema } from '../../data/schemaJson.js'
@@ -13,6 +13,7 @@ import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { JUDGE_REWARD_OPTIONS } from '../optionKinds.js'
 import { answerIn } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
@@ -155,17 +156,6 @@ const judged = async <T extends Task, V>(
   const last = lastMessage({ ...history, messages: history.messages.pop() })
   const quoted = last === undefined ? '' : textOf(last).slice(0, QUOTED)
   return failed(name, `no verdict in ${attempts} attempts; its last reply was ${JSON.stringify(quoted)}`)
-}
-
-const JUDGE_REWARD_OPTIONS: OptionKinds<JudgeOptions<never, never>> = {
-  judge: aRecord,
-  rubric: aText,
-  verdict: aRecord,
-  worth: aFunction,
-  name: aText,
-  solvedAt: aNumber,
-  attempts: aNumber,
-  reference: aFunction,
 }
 
 /**

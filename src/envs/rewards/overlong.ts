@@ -1,4 +1,5 @@
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
+import { OVERLONG_REWARD_OPTIONS } from '../optionKinds.js'
 /** The penalty of long completions: a soft limit before the hard one. */
 
 export interface OverlongOptions {
@@ -37,7 +38,7 @@ export const checkOverlong = (name: string, { longest, cache, factor = 1 }: Over
  * overlongReward(18, { longest: 20, cache: 4 }) // -0.5
  */
 export const overlongReward = (tokens: number, options: OverlongOptions): number => {
-  checkOptions('overlongReward', options, { longest: aNumber, cache: aNumber, factor: aNumber })
+  checkOptions('overlongReward', options, OVERLONG_REWARD_OPTIONS)
   checkOverlong('overlongReward', options)
   const { longest, cache, factor = 1 } = options
   const beyond = Math.min(tokens, longest) - (longest - cache)

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { Timers } from '../../core/capabilities.js'
 import { child, formatKey } from '../../core/key.js'
-import { aNumber, aRecord, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import type { Task } from '../../data/task.js'
@@ -14,6 +14,7 @@ import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { liveTimers } from '../../live/clock.js'
 import { History, message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { RANKING_REWARD_OPTIONS } from '../optionKinds.js'
 import { answerIn } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
@@ -81,9 +82,7 @@ const scoresOf = (reply: string, size: number): E.Either<string, readonly number
  * rankingReward({ judge: scriptedHistoryPolicy({ answers: [] }), groupSize: 4 }).name // 'ranking'
  */
 export const rankingReward = <T extends Task = Task>(options: RankingRewardOptions): RewardService<T, 'score'> => {
-  checkOptions('rankingReward', options, {
-    ...{ judge: aRecord, groupSize: aNumber, rubric: aText, waitMs: aNumber, name: aText, timers: aRecord },
-  })
+  checkOptions('rankingReward', options, RANKING_REWARD_OPTIONS)
   const { judge, groupSize, rubric = RUBRIC, waitMs = 600_000, name = 'ranking', timers = liveTimers } = options
   if (!Number.isInteger(groupSize) || groupSize < 2)
     throw new RangeError(`rankingReward: groupSize must be an integer of at least 2, got ${groupSize}`)

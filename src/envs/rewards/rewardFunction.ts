@@ -1,9 +1,10 @@
 /** Rewards from plain functions, whose arguments are found by name. */
 import * as E from 'fp-ts/lib/Either.js'
-import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import { thrownText } from '../../live/thrown.js'
 import type { Message } from '../../text/history/history.js'
+import { REWARD_OPTIONS } from '../optionKinds.js'
 import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { answerIn } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
@@ -79,9 +80,6 @@ export interface RewardOptions<P extends string, R = undefined> extends RewardPa
   readonly name?: string
 }
 
-/** The options of reward functions, for `checkOptions`. */
-export const PARTS_OPTIONS: OptionKinds<RewardParts<string>> = { parts: aList, solvedAt: aNumber, optional: aList }
-
 /** A reward function read a field that its row lacks. */
 class MissingField extends Error {}
 
@@ -133,10 +131,7 @@ export const reward = <T extends Task = Task, const P extends string = never, R 
   options: RewardOptions<P, R> = {},
 ): RewardService<T, P> => {
   if (typeof f !== 'function') throw new RangeError(`reward: the reward must be a function, got ${typeof f}`)
-  checkOptions('reward', options, {
-    ...PARTS_OPTIONS,
-    ...{ name: aText, environment: aRecord, extras: oneOf('parts', 'refuse') },
-  })
+  checkOptions('reward', options, REWARD_OPTIONS)
   const { parts = [], optional = [], environment: held, name = f.name === '' ? 'reward' : f.name } = options
   const failed = (id: string, reason: string): E.Either<RewardFailure, never> =>
     E.left({ _tag: 'RewardFailure', rewardName: name, reason: `task ${id}: ${reason}` })

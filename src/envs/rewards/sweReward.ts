@@ -1,7 +1,8 @@
 /** The tests of a repository as a reward. */
 import * as E from 'fp-ts/lib/Either.js'
-import { aFunction, aRecord, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { SWE_REWARD_OPTIONS } from '../optionKinds.js'
 import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { type FileSession, seeded } from '../tools/fileSession.js'
 import type { RewardService } from './reward.js'
@@ -32,7 +33,7 @@ export interface SWERewardOptions<T extends Task = Task> {
  * sweReward({ environment: fileTools().environment, command: 'python3 -m unittest' }).name // 'sweReward'
  */
 export const sweReward = <T extends Task = Task>(options: SWERewardOptions<T>): RewardService<T> => {
-  checkOptions('sweReward', options, { environment: aRecord, command: aText, files: aFunction })
+  checkOptions('sweReward', options, SWE_REWARD_OPTIONS)
   const { environment, command, files } = options
   return reward<T, never, FileSession>(
     async ({ environment: session, task, signal }) => {

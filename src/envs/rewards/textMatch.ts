@@ -1,6 +1,7 @@
 /** Rewards of answers in words: exact match and word overlap. */
-import { aFunction, aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { EXACT_MATCH_OPTIONS, TOKEN_F1_REWARD_OPTIONS } from '../optionKinds.js'
 import { answerIn, blockOf } from './reply.js'
 import type { Answered, Reward } from './reward.js'
 
@@ -86,11 +87,7 @@ const references = <T extends Task>(task: T, { answers }: TextRewardOptions<T>):
  * exactMatch().range // [0, 1]
  */
 export const exactMatch = <T extends Task = Task>(options: ExactMatchOptions<T> = {}): Reward<T, 'match'> => {
-  checkOptions('exactMatch', options, {
-    compare: oneOf('exact', 'squad'),
-    read: oneOf('reply', 'block'),
-    answers: aFunction,
-  })
+  checkOptions('exactMatch', options, EXACT_MATCH_OPTIONS)
   const { read = 'reply', compare = 'exact' } = options
   const form = (text: string): string => (compare === 'squad' ? squadText(text) : text.trim())
   return {
@@ -115,7 +112,7 @@ export const exactMatch = <T extends Task = Task>(options: ExactMatchOptions<T> 
  * tokenF1Reward().partNames // ['f1', 'match']
  */
 export const tokenF1Reward = <T extends Task = Task>(options: TokenF1Options<T> = {}): Reward<T, 'f1' | 'match'> => {
-  checkOptions('tokenF1Reward', options, { solvedAt: aNumber, read: oneOf('reply', 'block'), answers: aFunction })
+  checkOptions('tokenF1Reward', options, TOKEN_F1_REWARD_OPTIONS)
   const { read = 'reply', solvedAt = 1 } = options
   if (!(solvedAt > 0 && solvedAt <= 1)) {
     throw new RangeError(`tokenF1Reward: solvedAt must be above 0 and at most 1, got ${solvedAt}`)

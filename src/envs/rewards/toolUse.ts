@@ -1,6 +1,7 @@
 /** Rewards that ask for more than a right answer: a tool call, or a thought. */
-import { aNumber, aText, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { THINK_REWARD_OPTIONS, TOOL_USE_REWARD_OPTIONS } from '../optionKinds.js'
 import { hasThoughts } from './reply.js'
 import type { Answered, Reward } from './reward.js'
 
@@ -58,9 +59,7 @@ const gated = <T extends Task>(
  * toolUseReward(mathReward()).name // 'math.tool'
  */
 export const toolUseReward = <T extends Task = Task>(reward: Reward<T>, options: ToolUseOptions = {}): Reward<T> => {
-  checkOptions('toolUseReward', options, {
-    ...{ name: aText, partial: aNumber, otherwise: oneOf('nothing', 'reward'), calls: aNumber },
-  })
+  checkOptions('toolUseReward', options, TOOL_USE_REWARD_OPTIONS)
   const { calls = 1, ...rest } = options
   return gated(reward, 'tool', (answered) => resultsOf(answered) >= calls, rest)
 }
@@ -77,6 +76,6 @@ export const toolUseReward = <T extends Task = Task>(reward: Reward<T>, options:
  * thinkReward(mathReward()).name // 'math.think'
  */
 export const thinkReward = <T extends Task = Task>(reward: Reward<T>, options: GatedRewardOptions = {}): Reward<T> => {
-  checkOptions('thinkReward', options, { name: aText, partial: aNumber, otherwise: oneOf('nothing', 'reward') })
+  checkOptions('thinkReward', options, THINK_REWARD_OPTIONS)
   return gated(reward, 'think', hasThoughts, options)
 }

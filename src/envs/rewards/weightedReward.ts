@@ -2,8 +2,9 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child } from '../../core/key.js'
-import { aText, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { WEIGHTED_REWARD_OPTIONS, WEIGHTED_SERVICE_OPTIONS } from '../optionKinds.js'
 import type { Answered, AnyReward, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
 export interface WeightedRewardOptions {
@@ -80,7 +81,7 @@ export const weightedReward = <T extends Task = Task>(
   items: Weighted<Reward<T>>,
   options: WeightedRewardOptions = {},
 ): Reward<T> => {
-  checkOptions('weightedReward', options, { name: aText, success: oneOf('all', 'first', 'any') })
+  checkOptions('weightedReward', options, WEIGHTED_REWARD_OPTIONS)
   checkWeights('weightedReward', items)
   return {
     ...described(items, options),
@@ -116,7 +117,7 @@ export const weightedService = <T extends Task = Task>(
   items: Weighted<AnyReward<T>>,
   options: WeightedRewardOptions = {},
 ): RewardService<T> => {
-  checkOptions('weightedService', options, { name: aText, success: oneOf('all', 'first', 'any') })
+  checkOptions('weightedService', options, WEIGHTED_SERVICE_OPTIONS)
   checkWeights('weightedService', items)
   return {
     ...described(items, options),

@@ -1,6 +1,7 @@
 /** The score of the environment that a tool plays. */
-import { aNumber, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { WORLD_REWARD_OPTIONS } from '../optionKinds.js'
 import type { Reward } from './reward.js'
 
 export interface WorldRewardOptions {
@@ -27,7 +28,7 @@ const scoreOf = (state: unknown): number => {
  * worldReward({ tool: 'shop' }).partNames // ['score']
  */
 export const worldReward = (options: WorldRewardOptions): Reward<Task, 'score'> => {
-  checkOptions('worldReward', options, { tool: aText, scale: aNumber, solvedAt: aNumber })
+  checkOptions('worldReward', options, WORLD_REWARD_OPTIONS)
   const { tool, scale = 1, solvedAt = 1 } = options
   return {
     name: tool,

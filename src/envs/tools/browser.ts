@@ -7,7 +7,7 @@ import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js
 import type { Files, Ids, Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
-import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { ResourceSpec } from '../../core/resource.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { liveTimers } from '../../live/clock.js'
@@ -15,6 +15,7 @@ import { importPackage } from '../../live/environment.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
 import { liveIds } from '../../live/ids.js'
+import { OPEN_BROWSER_OPTIONS } from '../optionKinds.js'
 import type { Lease } from '../resources/places.js'
 import { type ResourcePool, resourcePool } from '../resources/resourcePool.js'
 import { type AllowedOrigins, allowedOrigins, allowsDestination, checkAddress } from './browserOrigins.js'
@@ -255,15 +256,6 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Chromium
       await gate.close()
     },
   }
-}
-
-const OPEN_BROWSER_OPTIONS: OptionKinds<BrowserOptions> = {
-  allowedOrigins: aList,
-  executablePath: aText,
-  sandbox: oneOf('none', 'chromium'),
-  viewport: aRecord,
-  limits: aRecord,
-  world: aRecord,
 }
 
 /**

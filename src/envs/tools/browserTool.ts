@@ -4,10 +4,11 @@ import { z } from 'zod'
 import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { BROWSER_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'
 import type { Browser, BrowserOutcome, PageRef } from './browser.js'
 import type { BrowserAction } from './browserPage.js'
-import { NAMED_TOOL_OPTIONS, type NamedToolOptions, namedToolTransform } from './simpleToolTransform.js'
+import { type NamedToolOptions, namedToolTransform } from './simpleToolTransform.js'
 import { type Tool, type ToolReply, tool, toolFailure } from './tool.js'
 import { ToolRegistry } from './toolRegistry.js'
 import type { ToolEntries } from './toolTransform.js'
@@ -99,6 +100,6 @@ export const BrowserTransform = (
   browser: Browser,
   options: NamedToolOptions = {},
 ): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions('BrowserTransform', options, NAMED_TOOL_OPTIONS)
+  checkOptions('BrowserTransform', options, BROWSER_TRANSFORM_OPTIONS)
   return namedToolTransform({ name: 'BrowserTransform', registry: ToolRegistry([browserTool(browser)]), ...options })
 }

@@ -1,9 +1,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
-import { aNumber, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { exactValue, floatValue, parseArithmetic } from '../../data/arithmetic.js'
 import { decimalOf } from '../../data/rational.js'
+import { CALCULATOR_OPTIONS } from '../optionKinds.js'
 import { type Tool, tool, toolFailure } from './tool.js'
 
 export interface CalculatorOptions {
@@ -24,14 +25,6 @@ export interface CalculatorOptions {
 
 /** Formats a number, with `-0` as `0`. */
 const shownFloat = (value: number): string => String(value === 0 ? 0 : value)
-
-const CALCULATOR_OPTIONS: OptionKinds<CalculatorOptions> = {
-  name: aText,
-  numbers: oneOf('exact', 'float'),
-  places: aNumber,
-  maxLength: aNumber,
-  maxDigits: aNumber,
-}
 
 /**
  * Makes a calculator: `+ - * / % ^`, parentheses, signs and decimals. It parses the expression

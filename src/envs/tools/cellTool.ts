@@ -2,7 +2,6 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { aList, aRecord, aText, type OptionKinds, oneOf } from '../../core/options.js'
 import { SANDBOX_LIMITS, type Sandbox, type SandboxLimits, type SandboxProgram } from '../../core/sandbox.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { cellObservation } from './cellObservation.js'
@@ -25,16 +24,6 @@ export interface CellToolOptions {
    */
   readonly readOnly?: readonly string[]
   readonly sessions?: Partial<Pick<CellSessionsOptions, 'maxIdle' | 'idleMs' | 'timers' | 'ids'>>
-}
-
-/** The option kinds of every tool that runs code in the sandbox, for `checkOptions`. */
-export const CELL_TOOL_OPTIONS: OptionKinds<CellToolOptions> = {
-  name: aText,
-  sandbox: aRecord,
-  memory: oneOf('none', 'session'),
-  limits: aRecord,
-  readOnly: aList,
-  sessions: aRecord,
 }
 
 /** A tool that keeps programs running between calls. */

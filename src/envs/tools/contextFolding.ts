@@ -1,5 +1,5 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { data } from '../../data/tensorDict/leaf.js'
@@ -13,6 +13,7 @@ import {
   replaceLast,
 } from '../../text/history/history.js'
 import { endedRows } from '../base/env.js'
+import { CONTEXT_FOLDING_OPTIONS } from '../optionKinds.js'
 import { type SegmentEntries, segmentNumbers } from '../transforms/segments.js'
 import { type Transform, transform } from '../transforms/transform.js'
 import { type AskedCalls, callsOfMessage } from './askedCalls.js'
@@ -31,14 +32,6 @@ export interface FoldingOptions {
 export interface ContextFoldingOptions extends FoldingOptions {
   /** Finds the calls of a reply. Default: those in `toolCalls`. */
   readonly read?: (reply: Message) => AskedCalls
-}
-
-const FOLDING_OPTIONS: OptionKinds<ContextFoldingOptions> = {
-  tool: aText,
-  argument: aText,
-  notice: aText,
-  triggerTurns: aNumber,
-  read: aFunction,
 }
 
 /** Returns the messages before the first reply, followed by the summary. */
@@ -71,7 +64,7 @@ const withNotice = (history: History, notice: string): History => {
  * contextFolding({ triggerTurns: 8, notice: ' Summarize now.' }).name // 'contextFolding'
  */
 export const contextFolding = (options: ContextFoldingOptions = {}): Transform<null, HistoryPrompt, SegmentEntries> => {
-  checkOptions('contextFolding', options, FOLDING_OPTIONS)
+  checkOptions('contextFolding', options, CONTEXT_FOLDING_OPTIONS)
   const { tool = 'summarize', argument = 'summary', notice = '', triggerTurns } = options
   const { read = (reply) => callsOfMessage(reply, undefined) } = options
   if (triggerTurns !== undefined && (!Number.isInteger(triggerTurns) || triggerTurns < 1))

@@ -10,9 +10,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { aFunction, aRecord, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { importPackage } from '../../live/environment.js'
+import { DOCUMENTED_TOOL_OPTIONS } from '../optionKinds.js'
 import { type Tool, tool } from './tool.js'
 
 /** The exports of `typescript`. @internal */
@@ -154,9 +155,7 @@ const withoutApi = (version: string): string =>
 export const documentedTool = (
   options: DocumentedToolOptions,
 ): TE.TaskEither<PackageFailure | DocumentedToolFailure, Tool> => {
-  checkOptions('documentedTool', options, {
-    ...{ run: aFunction, self: aRecord, source: aText, name: aText, load: aFunction },
-  })
+  checkOptions('documentedTool', options, DOCUMENTED_TOOL_OPTIONS)
   const { run, self, source, load = () => importPackage('typescript') } = options
   const call = run.bind(self) as (...args: readonly unknown[]) => string | Promise<string> // arguments are checked by their schemas
   const ownName = run.name.replace(/^bound /, '') // of a method that was bound to its object

@@ -2,11 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Ids } from '../../core/capabilities.js'
-import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Sandbox, SandboxLimits } from '../../core/sandbox.js'
 import type { Task } from '../../data/task.js'
 import { liveIds } from '../../live/ids.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
+import { FILE_TOOLS_OPTIONS } from '../optionKinds.js'
 import { type ToolEnvironment, toolEnvironment } from '../resources/toolEnvironment.js'
 import { truncated } from './clipped.js'
 import { type FileRequest, type FileSession, fileResource, seeded } from './fileSession.js'
@@ -73,9 +74,7 @@ const TOOLS: Readonly<Record<string, FileTool>> = {
 export const fileTools = (
   options: FileToolsOptions = {},
 ): { readonly tools: readonly Tool[]; readonly environment: ToolEnvironment<FileSession> } => {
-  checkOptions('fileTools', options, {
-    ...{ sandbox: aRecord, limits: aRecord, files: aFunction, poolSize: aNumber, maxLength: aNumber, ids: aRecord },
-  })
+  checkOptions('fileTools', options, FILE_TOOLS_OPTIONS)
   const { sandbox = liveSandbox(), limits = {}, files, poolSize = 8, maxLength = 10_000, ids = liveIds } = options
   const environment = toolEnvironment(fileResource(sandbox, { limits, ids }), {
     poolSize,

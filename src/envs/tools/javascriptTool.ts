@@ -4,11 +4,12 @@ import { z } from 'zod'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Thread, Threads, Timers } from '../../core/capabilities.js'
 import { uniformInteger } from '../../core/key.js'
-import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
 import { liveThreads } from '../../live/threads.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { JAVASCRIPT_TOOL_OPTIONS } from '../optionKinds.js'
 import { resourcePool } from '../resources/resourcePool.js'
 import type {
   JavaScriptCell,
@@ -116,16 +117,6 @@ const workerResource = (threads: Threads): ResourceSpec<Worker> => ({
   end: ended,
   reset: () => TE.right(undefined),
 })
-
-const JAVASCRIPT_TOOL_OPTIONS: OptionKinds<JavaScriptToolOptions> = {
-  name: aText,
-  memory: oneOf('none', 'session'),
-  limits: aRecord,
-  maxIdle: aNumber,
-  idleMs: aNumber,
-  threads: aRecord,
-  timers: aRecord,
-}
 
 /**
  * Makes a tool that runs JavaScript. Its argument is `code`; its result is the console output and

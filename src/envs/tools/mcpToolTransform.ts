@@ -1,9 +1,10 @@
 /** Tools of MCP servers in a conversation. */
 import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
+import { MCP_TOOL_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'
 import type { McpTools } from './mcpTools.js'
-import { NAMED_TOOL_OPTIONS, type NamedToolOptions, namedToolTransform } from './simpleToolTransform.js'
+import { type NamedToolOptions, namedToolTransform } from './simpleToolTransform.js'
 import { ToolRegistry } from './toolRegistry.js'
 import type { ToolEntries } from './toolTransform.js'
 
@@ -19,6 +20,6 @@ export const MCPToolTransform = (
   mcp: McpTools,
   options: NamedToolOptions = {},
 ): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions('MCPToolTransform', options, NAMED_TOOL_OPTIONS)
+  checkOptions('MCPToolTransform', options, MCP_TOOL_TRANSFORM_OPTIONS)
   return namedToolTransform({ name: 'MCPToolTransform', registry: ToolRegistry(mcp.tools()), ...options })
 }

@@ -4,10 +4,11 @@ import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage } from '../../core/failure.js'
-import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { excerpt } from '../../core/secrets.js'
 import { harmless } from '../../live/thrown.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { MCP_TOOLS_OPTIONS } from '../optionKinds.js'
 import { clipped } from './clipped.js'
 import {
   type McpFailure,
@@ -124,15 +125,6 @@ const closeAll = (connected: readonly Connected[]): Promise<unknown> =>
 const sharedNames = (tools: readonly Tool[]): readonly string[] => {
   const names = tools.map(({ name }) => name)
   return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))]
-}
-
-const MCP_TOOLS_OPTIONS: OptionKinds<McpToolsOptions> = {
-  servers: aRecord,
-  nameOf: aFunction,
-  onTools: aFunction,
-  onNote: aFunction,
-  limits: aRecord,
-  world: aRecord,
 }
 
 /**

@@ -1,13 +1,14 @@
-import { aList, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { type Message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { PYTHON_INTERPRETER_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { type CodeFence, codeFences } from './codeFences.js'
 import type { Tool } from './tool.js'
 import { ToolRegistry } from './toolRegistry.js'
-import { TOOL_CALL_OPTIONS, type ToolCallOptions, type ToolEntries, toolTransform } from './toolTransform.js'
+import { type ToolCallOptions, type ToolEntries, toolTransform } from './toolTransform.js'
 
 const NAME = 'PythonInterpreter'
 
@@ -49,7 +50,7 @@ const callsOf = (reply: Message, name: string, languages: readonly string[]): As
  * PythonInterpreter({ tool: pythonTool({ memory: 'session' }) }).name // 'PythonInterpreter'
  */
 export const PythonInterpreter = (options: PythonInterpreterOptions): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions(NAME, options, { ...TOOL_CALL_OPTIONS, tool: aRecord, languages: aList })
+  checkOptions(NAME, options, PYTHON_INTERPRETER_OPTIONS)
   const { tool, languages = ['python', 'python3', 'py'], onNoCall = 'continue', ...rest } = options
   const read: CallFinder = (reply) => callsOf(reply, tool.name, languages)
   return toolTransform({

@@ -1,6 +1,7 @@
 import { checkOptions } from '../../core/options.js'
+import { PYTHON_TOOL_OPTIONS } from '../optionKinds.js'
 import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
-import { CELL_TOOL_OPTIONS, cellTool } from './cellTool.js'
+import { cellTool } from './cellTool.js'
 
 /**
  * Runs cells in one namespace. Requests are lines of JSON. The driver communicates over copies of
@@ -82,6 +83,6 @@ const PYTHON: CellLanguage = {
  * pythonTool().name // 'python'
  */
 export const pythonTool = (options: CellToolOptions = {}): CellTool => {
-  checkOptions('pythonTool', options, CELL_TOOL_OPTIONS)
+  checkOptions('pythonTool', options, PYTHON_TOOL_OPTIONS)
   return cellTool(PYTHON, options)
 }

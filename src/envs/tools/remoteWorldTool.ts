@@ -2,10 +2,11 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Transport } from '../../core/http.js'
-import { aFunction, aNumber, aRecord, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { resourceFailure } from '../../core/resource.js'
 import type { Task } from '../../data/task.js'
 import { type ServiceSession, serviceResource } from '../../live/resources/serviceResource.js'
+import { REMOTE_WORLD_TOOL_OPTIONS } from '../optionKinds.js'
 import { toolEnvironment } from '../resources/toolEnvironment.js'
 import { REMOTE_VIEW } from '../worlds/worldService.js'
 import { type Tool, tool, toolFailure } from './tool.js'
@@ -43,9 +44,7 @@ const asked = async (session: ServiceSession, path: string, json: unknown, signa
  * remoteWorldTool({ name: 'shop', description: 'A shop.', transport: liveTransport({ url: 'http://127.0.0.1:8000' }) }).name // 'shop'
  */
 export const remoteWorldTool = (options: RemoteWorldToolOptions): Tool => {
-  checkOptions('remoteWorldTool', options, {
-    ...{ name: aText, description: aText, transport: aRecord, poolSize: aNumber, arguments: aFunction },
-  })
+  checkOptions('remoteWorldTool', options, REMOTE_WORLD_TOOL_OPTIONS)
   const { name, description, transport, poolSize = 8, arguments: argumentsOf = taskGoal } = options
   const environment = toolEnvironment(serviceResource(name, transport), {
     poolSize,

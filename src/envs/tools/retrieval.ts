@@ -3,11 +3,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../core/http.js'
-import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { sipHash } from '../../core/sipHash.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { harmless } from '../../live/thrown.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { RETRIEVAL_TOOL_OPTIONS } from '../optionKinds.js'
 import { clipped, truncated } from './clipped.js'
 import type { PassageIndex } from './localIndex.js'
 import { type Passage, type RetrievalCacheOptions, retrievalCache } from './retrievalCache.js'
@@ -187,18 +188,6 @@ const settingsOf = (options: RetrievalOptions) => {
     )
   const { name = 'search', request = usualRequest, response = usualResponse, onNote = () => {} } = options
   return { ...options, limits, name, request, response, onNote: harmless('onNote', onNote) }
-}
-
-const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {
-  transport: aRecord,
-  index: aRecord,
-  request: aFunction,
-  response: aRecord,
-  cache: aRecord,
-  limits: aRecord,
-  onNote: aFunction,
-  name: aText,
-  description: aText,
 }
 
 /**

@@ -1,6 +1,7 @@
 import { checkOptions } from '../../core/options.js'
+import { SHELL_TOOL_OPTIONS } from '../optionKinds.js'
 import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
-import { CELL_TOOL_OPTIONS, cellTool } from './cellTool.js'
+import { cellTool } from './cellTool.js'
 
 /**
  * Runs commands in one shell. A request is two lines: the mark, and the commands encoded for
@@ -42,6 +43,6 @@ const SHELL: CellLanguage = {
  * shellTool({ memory: 'session' }).initial // []
  */
 export const shellTool = (options: CellToolOptions = {}): CellTool => {
-  checkOptions('shellTool', options, CELL_TOOL_OPTIONS)
+  checkOptions('shellTool', options, SHELL_TOOL_OPTIONS)
   return cellTool(SHELL, options)
 }

@@ -1,17 +1,12 @@
 /** Transforms for tools that are called by name and arguments. */
-import { anything, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat } from '../../text/toolCalls/format.js'
+import type { ToolCallFormat } from '../../text/toolCalls/format.js'
+import { EXECUTE_TOOLS_IN_ORDER_OPTIONS, SIMPLE_TOOL_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'
 import { callsOfText, type TextCalls } from './askedCalls.js'
 import { type ToolRegistry, toolSpecs } from './toolRegistry.js'
-import {
-  TOOL_CALL_OPTIONS,
-  type ToolCallOptions,
-  type ToolEntries,
-  type ToolTransformOptions,
-  toolTransform,
-} from './toolTransform.js'
+import { type ToolCallOptions, type ToolEntries, type ToolTransformOptions, toolTransform } from './toolTransform.js'
 
 /** Options of tools that are called by name and arguments. */
 export interface NamedToolOptions extends ToolCallOptions, Pick<TextCalls, 'thoughts'> {
@@ -24,13 +19,6 @@ export interface NamedToolOptions extends ToolCallOptions, Pick<TextCalls, 'thou
 
 export interface SimpleToolTransformOptions extends NamedToolOptions {
   readonly registry: ToolRegistry
-}
-
-/** The kinds of `NamedToolOptions`, for `checkOptions`. */
-export const NAMED_TOOL_OPTIONS: OptionKinds<NamedToolOptions> = {
-  ...TOOL_CALL_OPTIONS,
-  format: oneOf(...TOOL_CALL_FORMATS),
-  thoughts: anything,
 }
 
 /** Makes a `toolTransform` for tools that are called by name and arguments. */
@@ -67,7 +55,7 @@ export const namedToolTransform = ({
 export const SimpleToolTransform = (
   options: SimpleToolTransformOptions,
 ): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions('SimpleToolTransform', options, { ...NAMED_TOOL_OPTIONS, registry: aRecord })
+  checkOptions('SimpleToolTransform', options, SIMPLE_TOOL_TRANSFORM_OPTIONS)
   return namedToolTransform({ name: 'SimpleToolTransform', ...options })
 }
 
@@ -90,10 +78,6 @@ export interface ExecuteToolsInOrderOptions extends SimpleToolTransformOptions {
 export const ExecuteToolsInOrder = (
   options: ExecuteToolsInOrderOptions,
 ): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions('ExecuteToolsInOrder', options, {
-    ...NAMED_TOOL_OPTIONS,
-    registry: aRecord,
-    onError: oneOf('continue', 'stop'),
-  })
+  checkOptions('ExecuteToolsInOrder', options, EXECUTE_TOOLS_IN_ORDER_OPTIONS)
   return namedToolTransform({ name: 'ExecuteToolsInOrder', order: 'sequence', ...options })
 }

@@ -5,12 +5,13 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { errorMessage } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
-import { aFunction, aNumber, anything, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { ResourceSpec } from '../../core/resource.js'
 import { warnThrown } from '../../live/thrown.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { TOOL_OPTIONS } from '../optionKinds.js'
 import { type ToolEnvironment, toolEnvironment } from '../resources/toolEnvironment.js'
 import { beginning, truncated } from './clipped.js'
 
@@ -116,17 +117,6 @@ const checked = <A extends z.ZodObject>(
   return parsed.success
     ? E.right(parsed.data)
     : E.left(toolFailure(name, 'arguments', `invalid arguments: ${z.prettifyError(parsed.error)}`))
-}
-
-const TOOL_OPTIONS: OptionKinds<ToolOptions<never, never>> = {
-  name: aText,
-  description: aText,
-  parameters: anything,
-  initial: anything,
-  environment: aRecord,
-  poolSize: aNumber,
-  maxLength: aNumber,
-  run: aFunction,
 }
 
 /** Returns the environment of a tool. One made from a resource is owned by the tool. */

@@ -9,7 +9,6 @@ import { cancellation } from '../../core/cancellation.js'
 import type { Timers } from '../../core/capabilities.js'
 import { child, formatKey, type Key, parseKey } from '../../core/key.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
-import { aFunction, aRecord, aText, type OptionKinds, oneOf } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -135,18 +134,6 @@ const settingsOf = (options: ToolTransformOptions): Settings => {
   const common = { order, onError, timeoutMs, timers, onLate, limiter: options.limiter ?? limiter(8) }
   const run = { ...common, ...(onCall && { onCall: harmless('onCall', onCall) }) }
   return { name, registry, read, onNoCall, role, prefix, maxCalls, maxRounds, run }
-}
-
-/** The kinds of `ToolCallOptions`, for `checkOptions`. */
-export const TOOL_CALL_OPTIONS: OptionKinds<ToolCallOptions> = {
-  onNoCall: oneOf('terminate', 'continue'),
-  role: aText,
-  prefix: aText,
-  limits: aRecord,
-  limiter: aRecord,
-  timers: aRecord,
-  onLate: aFunction,
-  onCall: aFunction,
 }
 
 /** The entries of one batch element. */

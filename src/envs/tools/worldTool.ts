@@ -1,8 +1,9 @@
 /** Text worlds as tools. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { aFunction, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { WORLD_TOOL_OPTIONS } from '../optionKinds.js'
 import type { TextWorld, WorldView } from '../worlds/textWorld.js'
 import { type Tool, tool, toolFailure } from './tool.js'
 
@@ -42,7 +43,7 @@ const LONGEST = 2000
  * worldTool(shopWorld()).name // 'shop'
  */
 export const worldTool = <S>(world: TextWorld<S>, options: WorldToolOptions = {}): Tool => {
-  checkOptions('worldTool', options, { name: aText, arguments: aFunction })
+  checkOptions('worldTool', options, WORLD_TOOL_OPTIONS)
   const { name = world.name, arguments: argumentsOf = taskGoal } = options
   const started = (task: Task | undefined): E.Either<string, WorldView<S>> =>
     task === undefined ? E.left('the environment has no tasks') : world.start(argumentsOf(task))

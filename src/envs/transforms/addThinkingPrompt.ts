@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
-import { aFunction, aList, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { data } from '../../data/tensorDict/leaf.js'
@@ -19,6 +19,7 @@ import {
   textOf,
 } from '../../text/history/history.js'
 import { endedRows, type Outcome } from '../base/env.js'
+import { ADD_THINKING_PROMPT_OPTIONS } from '../optionKinds.js'
 import { allKept, isOpen, KEPT_SPEC, type KeptEntries, keptOf } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 
@@ -140,14 +141,7 @@ export const rewardAtMost =
 export const AddThinkingPrompt = (
   options: AddThinkingPromptOptions,
 ): Transform<Key, HistoryPrompt, ThinkingEntries> => {
-  checkOptions('AddThinkingPrompt', options, {
-    cond: aFunction,
-    prompt: eitherOf(aText, aList),
-    role: aText,
-    editLastTurn: oneOf('close', 'continue', 'no'),
-    zeroReward: oneOf('zero', 'keep'),
-    undoDone: oneOf('terminated', 'all', 'none'),
-  })
+  checkOptions('AddThinkingPrompt', options, ADD_THINKING_PROMPT_OPTIONS)
   const { cond, role = 'assistant', editLastTurn = 'close', undoDone = 'terminated' } = options
   const { zeroReward = editLastTurn === 'no' ? 'keep' : 'zero' } = options
   const prompts = requireSettings(options)

@@ -1,12 +1,17 @@
 /** The rewards of GSM8K, MATH and Countdown as transforms. */
-import { aFunction, aList, aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import {
+  COUNTDOWN_REWARD_PARSER_OPTIONS,
+  GSM8K_REWARD_PARSER_OPTIONS,
+  MATH_REWARD_PARSER_OPTIONS,
+} from '../optionKinds.js'
 import type { AnswerReward, AnswerRewardOptions } from '../rewards/answerScore.js'
 import { countdownReward } from '../rewards/countdown.js'
 import { type GSM8KRewardOptions, gsm8kAnswerReward } from '../rewards/gsm8k.js'
 import { type MathRewardOptions, mathReward } from '../rewards/math/mathReward.js'
 import type { PartEntries, RewardEntries } from './rewardEntries.js'
-import { type NeededTask, READING_OPTIONS, type RewardReading, type RewardState, rewarding } from './rewardTransform.js'
+import { type NeededTask, type RewardReading, type RewardState, rewarding } from './rewardTransform.js'
 import type { Transform } from './transform.js'
 
 /** The options of reading actions and ending episodes. Each turn is rewarded. */
@@ -26,9 +31,6 @@ export type AnswerParts = RewardEntries & PartEntries<'answer' | 'think' | 'righ
 
 type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
 
-const { when: _, ...READING } = READING_OPTIONS
-const PARSER_OPTIONS = { ...READING, correctReward: aNumber, formatReward: aNumber }
-
 const parser = (name: string, reward: AnswerReward, reading: ParserOptions): AnswerParser =>
   rewarding(name, reward, { ...reading, when: 'turn' })
 
@@ -45,7 +47,7 @@ const rewardOptions = <O extends ParserOptions>({ onAnswer, inputMode, endOfTurn
  * Source   TorchRL `GSM8KRewardParser`.
  */
 export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): AnswerParser => {
-  checkOptions('GSM8KRewardParser', options, PARSER_OPTIONS)
+  checkOptions('GSM8KRewardParser', options, GSM8K_REWARD_PARSER_OPTIONS)
   return parser('GSM8KRewardParser', gsm8kAnswerReward(rewardOptions(options)), options)
 }
 
@@ -58,7 +60,7 @@ export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): Answe
  * Source   TorchRL `MATHRewardParser`.
  */
 export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerParser => {
-  checkOptions('MATHRewardParser', options, { ...PARSER_OPTIONS, places: aList, secondOpinion: aFunction })
+  checkOptions('MATHRewardParser', options, MATH_REWARD_PARSER_OPTIONS)
   return parser('MATHRewardParser', mathReward(rewardOptions(options)), options)
 }
 
@@ -71,6 +73,6 @@ export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerP
  * Source   TorchRL `CountdownRewardParser`.
  */
 export const CountdownRewardParser = (options: CountdownRewardParserOptions = {}): AnswerParser => {
-  checkOptions('CountdownRewardParser', options, PARSER_OPTIONS)
+  checkOptions('CountdownRewardParser', options, COUNTDOWN_REWARD_PARSER_OPTIONS)
   return parser('CountdownRewardParser', countdownReward(rewardOptions(options)), options)
 }

@@ -1,7 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aRecord, checkOptions, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import { rowInputs } from '../../data/inputs.js'
 import { fromNested } from '../../data/nested.js'
 import { dataSpec, type Infer, isLeafSpec, type Spec } from '../../data/spec.js'
@@ -10,6 +10,7 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
+import { DATA_LOADING_PRIMER_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from './transform.js'
 
 /** The columns of a task, one entry each. */
@@ -220,10 +221,7 @@ export const DataLoadingPrimer = <
 >(
   options: DataLoadingPrimerOptions<T, K, P>,
 ): Transform<SourcePosition, unknown, Primed<T, K, P>> => {
-  checkOptions('DataLoadingPrimer', options, {
-    ...{ source: aRecord, batchSize: aNumber, repeats: aNumber, start: aNumber },
-    ...{ keep: oneOf('columns', 'task'), primers: aRecord, columns: aRecord },
-  })
+  checkOptions('DataLoadingPrimer', options, DATA_LOADING_PRIMER_OPTIONS)
   const { source, batchSize, repeats = 1, start = 0, keep = 'columns', columns = {} } = options
   const primers: Spec = options.primers ?? QUESTION_SPEC
   refuse('DataLoadingPrimer', [

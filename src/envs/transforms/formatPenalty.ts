@@ -1,11 +1,12 @@
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aList, aNumber, aRecord, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { textOf } from '../../text/history/history.js'
 import { addReward, endedRows, envFailure } from '../base/env.js'
+import { FORMAT_PENALTY_OPTIONS } from '../optionKinds.js'
 import { checkFormat, type FormatScore, type FormatScoreOptions, formatScore } from '../rewards/format.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import { type Transform, transform } from './transform.js'
@@ -53,13 +54,7 @@ const UNSCORED: FormatScore = { kept: { blocks: false, order: false, outside: fa
  * formatPenalty({ blocks: ['answer'], factor: 0.1 }).name // 'formatPenalty'
  */
 export const formatPenalty = (options: FormatPenaltyOptions = {}): Transform<null, unknown, FormatEntries> => {
-  checkOptions('formatPenalty', options, {
-    blocks: aList,
-    rules: aList,
-    factor: aNumber,
-    endOfTurn: aText,
-    inputMode: aRecord,
-  })
+  checkOptions('formatPenalty', options, FORMAT_PENALTY_OPTIONS)
   const { inputMode = HISTORY_MODE, ...format } = options
   checkFormat(NAME, format)
   return transform<null, unknown, FormatEntries>({

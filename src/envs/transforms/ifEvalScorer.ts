@@ -1,6 +1,6 @@
 import type * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aFunction, aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { IfEvalRow } from '../../data/datasets/ifEval.js'
 import { dataSpec } from '../../data/spec.js'
 import type { RowTask, Task } from '../../data/task.js'
@@ -10,6 +10,7 @@ import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { History } from '../../text/history/history.js'
 import { endedRows, envFailure } from '../base/env.js'
+import { IFEVAL_SCORER_OPTIONS } from '../optionKinds.js'
 import { type IfEvalRewardOptions, ifEvalReward } from '../rewards/ifEval/ifEvalReward.js'
 import type { IFEvalScoreData } from '../rewards/ifEval/ifEvalScore.js'
 import type { TaskEntry } from './dataLoadingPrimer.js'
@@ -59,12 +60,7 @@ const verdictsOf = (previous: TensorDict, i: number): IFEvalScoreData | null =>
  * IfEvalScorer({ detectLanguage: () => 'en' }).name // 'IfEvalScorer'
  */
 export const IfEvalScorer = (options: IfEvalScorerOptions): Transform<null, Needed, IfEvalEntries> => {
-  checkOptions('IfEvalScorer', options, {
-    detectLanguage: aFunction,
-    judged: oneOf('answer', 'reply'),
-    aggregate: aRecord,
-    onAnswer: oneOf('terminate', 'continue'),
-  })
+  checkOptions('IfEvalScorer', options, IFEVAL_SCORER_OPTIONS)
   const { onAnswer = 'terminate', ...judging } = options
   const reward = ifEvalReward(judging)
   const keys = rewardKeys('IfEvalScorer', reward.partNames)

@@ -7,11 +7,12 @@ import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
+import { TEXT_OPTIONS } from '../optionKinds.js'
 import {
-  TEXT_OPTIONS,
   TemplateTransform,
   type TemplateTransformOptions,
   type TextEntries,
+  type TextTransformOptions,
 } from './templateTransform.js'
 import { Tokenizer } from './tokenizer.js'
 import { compose, type Transform, transform } from './transform.js'
@@ -85,7 +86,7 @@ export const IncrementalTokenizer = (
   HistoryAction,
   { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
 > => {
-  checkOptions(NAME, options, TEXT_OPTIONS)
+  checkOptions<TextTransformOptions>(NAME, options, TEXT_OPTIONS)
   const { tokenizer } = options
   const all = compose(compose(TemplateTransform(options), Tokenizer({ tokenizer })), agreement(tokenizer))
   return { ...all, name: NAME }

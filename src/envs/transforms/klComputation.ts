@@ -2,13 +2,14 @@ import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
-import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../data/rewardKL.js'
+import { checkOptions, refuse } from '../../core/options.js'
+import { type RewardKLForm, rewardKL } from '../../data/rewardKL.js'
 import { raggedSpec, type Spec, tensorSpec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { addReward, type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
+import { KL_COMPUTATION_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from './transform.js'
 
 /**
@@ -44,28 +45,17 @@ export interface KLComputationOptions<H extends KLShape = KLShape> extends KLPen
   readonly reference?: string
 }
 
-/** The options of the KL penalty, for `checkOptions`. */
-export const KL_PENALTY_OPTIONS: OptionKinds<KLPenaltyOptions> = {
-  form: aText,
-  coefficient: eitherOf(aNumber, aRecord),
-  reward: oneOf('subtract', 'keep'),
-  shape: oneOf('tokens', 'sum'),
-}
-
 const NAME = 'KLComputation'
 
 type Result<T> = E.Either<EnvFailure, T>
 
-/** Throws RangeError that lists an unknown form and a coefficient that is not finite. */
-export const checkKL = (name: string, { form = 'k1', coefficient = 1 }: KLPenaltyOptions): void => {
-  const problems = [
-    ...(REWARD_KL_FORMS.includes(form) ? [] : [`form must be one of ${REWARD_KL_FORMS.join(', ')}, got ${form}`]),
-    ...(typeof coefficient === 'object' || Number.isFinite(coefficient)
-      ? []
-      : [`coefficient must be a finite number, got ${coefficient}`]),
-  ]
-  if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
-}
+/** Throws RangeError for a coefficient that is not finite. */
+export const checkKL = (name: string, { coefficient = 1 }: KLPenaltyOptions): void =>
+  refuse(name, [
+    typeof coefficient === 'number' &&
+      !Number.isFinite(coefficient) &&
+      `coefficient must be a finite number, got ${coefficient}`,
+  ])
 
 export const klSpec = (shape: KLShape): Spec => ({
   klPenalty: shape === 'sum' ? tensorSpec('float32') : raggedSpec('float32'),
@@ -203,7 +193,7 @@ const entryRows = (name: string, next: TensorDict, entry: string): Result<Ragged
 export const KLComputation = <H extends KLShape = 'tokens'>(
   options: KLComputationOptions<H> = {},
 ): Transform<null, unknown, KLPenalty<H>> => {
-  checkOptions('KLComputation', options, { ...KL_PENALTY_OPTIONS, policy: aText, reference: aText })
+  checkOptions('KLComputation', options, KL_COMPUTATION_OPTIONS)
   const { policy, reference = 'refLogProbs' } = options
   checkKL(NAME, options)
   const shape = options.shape ?? ('tokens' as H) // the default of H

@@ -1,17 +1,17 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { LogProbModel } from '../../data/policy.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { EnvFailure } from '../base/env.js'
+import { KL_REWARD_TRANSFORM_OPTIONS, RETRIEVE_KL_OPTIONS } from '../optionKinds.js'
 import {
   checkKL,
   coefficientsOf,
   collectedLogProbs,
-  KL_PENALTY_OPTIONS,
   type KLPenalty,
   type KLPenaltyOptions,
   type KLShape,
@@ -103,13 +103,6 @@ const klTransform = <I extends ScoreInput, H extends KLShape>(
   })
 }
 
-const SCORED_KL_OPTIONS: OptionKinds<KLRewardTransformOptions> = {
-  ...KL_PENALTY_OPTIONS,
-  reference: aRecord,
-  input: aRecord,
-  temperature: aNumber,
-}
-
 /**
  * Asks a reference model about what the policy sampled, and subtracts the divergence from the
  * reward.
@@ -132,7 +125,7 @@ const SCORED_KL_OPTIONS: OptionKinds<KLRewardTransformOptions> = {
 export const KLRewardTransform = <I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'>(
   options: KLRewardTransformOptions<I, H>,
 ): Transform<null, PromptOf<I>, KLEntries<I, H>> => {
-  checkOptions('KLRewardTransform', options, SCORED_KL_OPTIONS)
+  checkOptions('KLRewardTransform', options, KL_REWARD_TRANSFORM_OPTIONS)
   return klTransform('KLRewardTransform', options)
 }
 
@@ -153,6 +146,6 @@ export const KLRewardTransform = <I extends ScoreInput = TokensInput, H extends 
 export const RetrieveKL = <I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'>(
   options: RetrieveKLOptions<I, H>,
 ): Transform<null, PromptOf<I>, KLEntries<I, H>> => {
-  checkOptions('RetrieveKL', options, { ...SCORED_KL_OPTIONS, policy: aRecord })
+  checkOptions('RetrieveKL', options, RETRIEVE_KL_OPTIONS)
   return klTransform('RetrieveKL', options)
 }

@@ -1,6 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { data } from '../../data/tensorDict/leaf.js'
@@ -8,6 +8,7 @@ import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { ContentPart, History, Message } from '../../text/history/history.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
+import { OBSERVATION_LIMIT_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from './transform.js'
 
 const NAME = 'observationLimit'
@@ -157,12 +158,7 @@ const limitOf = (options: ObservationLimitOptions): Limit => {
  * observationLimit({ characters: 20_000 }).name // 'observationLimit'
  */
 export const observationLimit = (options: ObservationLimitOptions): Transform<null, HistoryPrompt, HistoryPrompt> => {
-  checkOptions('observationLimit', options, {
-    longer: oneOf('truncate', 'fail'),
-    characters: aNumber,
-    tokens: aNumber,
-    tokenizer: aRecord,
-  })
+  checkOptions('observationLimit', options, OBSERVATION_LIMIT_OPTIONS)
   const limit = limitOf(options)
   if (!Number.isSafeInteger(limit.most) || limit.most < 0) {
     throw new RangeError(`${NAME}: ${limit.unit} must be an integer of at least 0, got ${limit.most}`)

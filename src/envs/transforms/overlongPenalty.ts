@@ -1,12 +1,13 @@
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { TokenAction } from '../../data/policy.js'
 import { tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { addReward, endedRows, envFailure } from '../base/env.js'
+import { OVERLONG_PENALTY_OPTIONS } from '../optionKinds.js'
 import { checkOverlong, type OverlongOptions, overlongReward } from '../rewards/overlong.js'
 import { type Transform, transform } from './transform.js'
 
@@ -23,7 +24,7 @@ export type LengthEntries = { readonly lengthPenalty: tf.Tensor }
  * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4.
  */
 export const overlongPenalty = (options: OverlongOptions): Transform<null, unknown, LengthEntries> => {
-  checkOptions('overlongPenalty', options, { longest: aNumber, cache: aNumber, factor: aNumber })
+  checkOptions('overlongPenalty', options, OVERLONG_PENALTY_OPTIONS)
   checkOverlong('overlongPenalty', options)
   return transform<null, unknown, LengthEntries>({
     name: 'overlongPenalty',

@@ -1,7 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, anything, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.js'
 import { raggedSpec, type Spec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
@@ -9,6 +9,7 @@ import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { maskOfSpans } from '../../data/tokenMasks.js'
 import type { TokenSpan } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
+import { RETRIEVE_LOG_PROB_OPTIONS } from '../optionKinds.js'
 import {
   type PromptOf,
   promptSpec,
@@ -255,7 +256,7 @@ export const retrieveLogProbs = <I extends ScoreInput>(
 export const RetrieveLogProb = <const K extends string = 'refLogProbs', I extends ScoreInput = TokensInput>(
   options: RetrieveLogProbOptions<K, I>,
 ): Transform<null, PromptOf<I>, LogProbEntries<K, I>> => {
-  checkOptions('RetrieveLogProb', options, { model: aRecord, as: anything, input: anything, temperature: aNumber })
+  checkOptions('RetrieveLogProb', options, RETRIEVE_LOG_PROB_OPTIONS)
   const { model, as = 'refLogProbs' } = options
   const scoring = scoringOf(NAME, options)
   const named = (rows: TensorDict): TensorDict<LogProbEntries<K, I>> =>

@@ -1,10 +1,11 @@
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aList, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { envFailure } from '../base/env.js'
+import { REWARD_SUM_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from './transform.js'
 
 /** A sum for each entry, `[B]` float32: `episodeReward` for `reward`. */
@@ -38,7 +39,7 @@ const tensorAt = (td: TensorDict, key: string): tf.Tensor | undefined => {
 export const RewardSum = <const K extends string = 'reward'>(
   options: RewardSumOptions<K> = {},
 ): Transform<null, unknown, EpisodeSums<K>> => {
-  checkOptions('RewardSum', options, { entries: aList })
+  checkOptions('RewardSum', options, REWARD_SUM_OPTIONS)
   const entries: readonly string[] = options.entries ?? ['reward']
   if (entries.length === 0 || new Set(entries).size !== entries.length) {
     throw new RangeError(`RewardSum: entries must be different names, at least one, got [${entries.join(', ')}]`)

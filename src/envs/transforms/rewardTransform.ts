@@ -2,7 +2,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, formatKey, type Key, keyFromSeed } from '../../core/key.js'
-import { aFunction, aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { dataSpec } from '../../data/spec.js'
 import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
@@ -11,13 +11,9 @@ import { scope } from '../../engine/scope.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import type { Episode } from '../base/episode.js'
+import { REWARD_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
-import {
-  PARTS_OPTIONS,
-  type RewardFunction,
-  type RewardParts,
-  reward as rewardOfFunction,
-} from '../rewards/rewardFunction.js'
+import { type RewardFunction, type RewardParts, reward as rewardOfFunction } from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
 import { dataItems, episodesOf, stateTasks } from './episode.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
@@ -73,20 +69,6 @@ export interface RewardTransformOptions<T extends Task = Task, P extends string 
  * (`keep: 'task'`).
  */
 export type NeededTask<T extends Task> = TaskColumns & (Task extends T ? unknown : TaskEntry<T>)
-
-/** The options of reading and rewarding answers, for `checkOptions`. */
-export const READING_OPTIONS: OptionKinds<RewardReading> = {
-  when: oneOf('end', 'turn'),
-  onAnswer: oneOf('terminate', 'continue'),
-  inputMode: aRecord,
-  endOfTurn: aText,
-}
-
-const REWARD_OPTIONS: OptionKinds<RewardTransformOptions> = {
-  ...READING_OPTIONS,
-  ...PARTS_OPTIONS,
-  reward: eitherOf(aFunction, aRecord),
-}
 
 /** The random stream of an episode, and the number of its scored turns. */
 export interface RewardState {
@@ -252,7 +234,7 @@ export const rewarding = <T extends Task, P extends string>(
 export const rewardTransform = <T extends Task = Task, const P extends string = never>(
   options: RewardTransformOptions<T, P>,
 ): Rewarding<T, P> => {
-  checkOptions('rewardTransform', options, REWARD_OPTIONS)
+  checkOptions('rewardTransform', options, REWARD_TRANSFORM_OPTIONS)
   const { reward, parts, solvedAt, optional, ...reading } = options
   const own = {
     ...(parts !== undefined && { parts }),

@@ -1,10 +1,11 @@
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { addEnds } from '../base/env.js'
+import { STEP_COUNTER_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from './transform.js'
 
 /** Number of steps of each episode, `[B]` int32. */
@@ -26,7 +27,7 @@ const countOf = (td: TensorDict): tf.Tensor => {
  * Source   TorchRL `StepCounter`.
  */
 export const StepCounter = (options: { readonly maxSteps?: number } = {}): Transform<null, unknown, StepCount> => {
-  checkOptions('StepCounter', options, { maxSteps: aNumber })
+  checkOptions('StepCounter', options, STEP_COUNTER_OPTIONS)
   const { maxSteps } = options
   if (maxSteps !== undefined && (!Number.isInteger(maxSteps) || maxSteps < 1)) {
     throw new RangeError(`StepCounter: maxSteps must be at least 1, got ${maxSteps}`)

@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
-import { aList, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { textInputs } from '../../data/inputs.js'
 import type { HistoryAction, HistoryPrompt, StopReason } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
@@ -19,6 +19,7 @@ import {
 import { appendRanges, cutRanges, type TextRange } from '../../text/textRange.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
+import { TEXT_OPTIONS } from '../optionKinds.js'
 import { dataItems } from './episode.js'
 import { isOpen, keptOf } from './keptReply.js'
 import { foldedRows } from './segments.js'
@@ -52,21 +53,9 @@ export interface TemplateTransformOptions {
 /**
  * Template and tokenizer options of a model in one record, of which each transform reads its part.
  */
-interface TextOptions extends Partial<TemplateTransformOptions> {
+export interface TextTransformOptions extends Partial<TemplateTransformOptions> {
   readonly tokenizer?: TextTokenizer
   readonly files?: Readonly<Record<string, string>>
-}
-
-/**
- * The options of `TemplateTransform`, `Tokenizer` and `IncrementalTokenizer`, for `checkOptions`.
- */
-export const TEXT_OPTIONS: OptionKinds<TextOptions> = {
-  template: aRecord,
-  endOfTurn: aText,
-  otherEnds: aList,
-  tools: aList,
-  tokenizer: aRecord,
-  files: aRecord,
 }
 
 /** A template and the tools that it renders. */
@@ -149,7 +138,7 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
 export const TemplateTransform = (
   options: TemplateTransformOptions,
 ): Transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse> => {
-  checkOptions<TextOptions>('TemplateTransform', options, TEXT_OPTIONS)
+  checkOptions<TextTransformOptions>('TemplateTransform', options, TEXT_OPTIONS)
   const ends = [options.endOfTurn, ...(options.otherEnds ?? [])]
   return transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse>({
     name: 'TemplateTransform',

@@ -1,12 +1,13 @@
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { TokenAction, TokenPrompt } from '../../data/policy.js'
 import { raggedSpec, tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { addEnds, envFailure } from '../base/env.js'
+import { TOKEN_BUDGET_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from './transform.js'
 
 /** Tokens that an episode has used, and tokens left, at least 0: `[B]` int32. */
@@ -37,7 +38,7 @@ export interface TokenBudgetOptions {
  * tokenBudget({ tokens: 4096, counted: 'all' }).name // 'tokenBudget'
  */
 export const tokenBudget = (options: TokenBudgetOptions): Transform<null, TokenPrompt, BudgetEntries> => {
-  checkOptions('tokenBudget', options, { tokens: aNumber, counted: oneOf('sampled', 'all') })
+  checkOptions('tokenBudget', options, TOKEN_BUDGET_OPTIONS)
   const { tokens, counted = 'sampled' } = options
   if (!Number.isInteger(tokens) || tokens < 1 || tokens > 0x7fffffff) {
     throw new RangeError(`tokenBudget: tokens must be from 1 to ${0x7fffffff}, got ${tokens}`)

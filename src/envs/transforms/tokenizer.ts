@@ -16,9 +16,10 @@ import {
   type TextTokenizer,
   type TokenSpan,
 } from '../../text/tokenizer/textTokenizer.js'
+import { TEXT_OPTIONS } from '../optionKinds.js'
 import { keptOf } from './keptReply.js'
 import { foldedRows } from './segments.js'
-import { TEXT_OPTIONS, TEXT_SPECS, type TextEntries } from './templateTransform.js'
+import { TEXT_SPECS, type TextEntries, type TextTransformOptions } from './templateTransform.js'
 import { type Transform, transform } from './transform.js'
 
 type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
@@ -118,7 +119,7 @@ export const Tokenizer = (options: {
   /** The files of the tokenizer, an input of runs: `files` of `loadPretrained`. Default: none. */
   readonly files?: Readonly<Record<string, string>>
 }): Transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse> => {
-  checkOptions('Tokenizer', options, TEXT_OPTIONS)
+  checkOptions<TextTransformOptions>('Tokenizer', options, TEXT_OPTIONS)
   const { tokenizer, files = {} } = options
   return transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse>({
     name: 'Tokenizer',

@@ -12,8 +12,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { child, type Key, keyFromSeed, permutation, uniformInteger } from '../../core/key.js'
-import { aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { endlessTasks, type Task, type TaskSource } from '../../data/task.js'
+import { SHOP_CATALOGUE_OPTIONS } from '../optionKinds.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
 /** A product of the shop. */
@@ -80,7 +81,7 @@ const sized = (name: string, value: number): number => {
  * shopCatalogue({ types: 1, products: 1 }).length // 1
  */
 export const shopCatalogue = (options: ShopOptions = {}): readonly ShopProduct[] => {
-  checkOptions('shopCatalogue', options, { key: aRecord, types: aNumber, products: aNumber })
+  checkOptions('shopCatalogue', options, SHOP_CATALOGUE_OPTIONS)
   const { key = keyFromSeed(0) } = options
   const [types, products] = [sized('types', options.types ?? 4), sized('products', options.products ?? 3)]
   return TYPES.slice(0, types).flatMap((type, t) => {

@@ -1,10 +1,11 @@
 /** Rows of given conversations with masks of the trained tokens. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
-import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { type MaskedTokens, type MaskedTokensOptions, maskedTokens } from '../../data/applyChatTemplate.js'
 import type { LossRows } from '../../objectives/lossRows.js'
 import type { History } from '../../text/history/history.js'
+import { SFT_ROWS_OPTIONS } from '../optionKinds.js'
 
 /** Rows for supervised training. Prompts have at least one token each, to predict the first from. */
 export interface SFTRows extends Pick<LossRows, 'prompts' | 'completions' | 'masks'> {
@@ -50,15 +51,6 @@ export type SFTRowsOptions = Pick<
   MaskedTokensOptions,
   'tokenizer' | 'template' | 'from' | 'tools' | 'endOfTurn' | 'maxTokens'
 >
-
-const SFT_ROWS_OPTIONS: OptionKinds<SFTRowsOptions> = {
-  tokenizer: aRecord,
-  template: aRecord,
-  from: oneOf('tags', 'spans'),
-  tools: aList,
-  endOfTurn: aText,
-  maxTokens: aNumber,
-}
 
 /**
  * Converts conversations to rows for supervised fine-tuning. Each is rendered with the model's

@@ -2,9 +2,10 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage, type Failure } from '../../core/failure.js'
-import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { scope } from '../../engine/scope.js'
 import { type BackendName, type SelectOptions, selectBackend } from '../../engine/select.js'
+import { FOLDER_ENGINE_MODULE_OPTIONS, FOLDER_ENGINE_OPTIONS } from '../optionKinds.js'
 import { modelFolders } from '../pretrained/modelFolder.js'
 import { loadArrays, loadPretrained, makeParams, type Pretrained } from '../pretrained/pretrained.js'
 import type { EngineLimits, LocalLLMEngine } from './llmEngine.js'
@@ -34,15 +35,6 @@ const select = ({ backend, threads }: FolderEngineOptions): TE.TaskEither<Failur
     () => selectBackend(options),
     (error) => ({ _tag: 'BackendFailure', reason: errorMessage(error) }),
   )
-}
-
-const FOLDER_ENGINE_OPTIONS: OptionKinds<FolderEngineOptions> = {
-  folder: aText,
-  text: oneOf('loaded', 'absent'),
-  backend: oneOf('tensorflow', 'onnxruntime', 'wasm', 'cpu'),
-  threads: aNumber,
-  limits: aRecord,
-  rounding: oneOf('free', 'alike'),
 }
 
 /**
@@ -75,7 +67,7 @@ export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failur
 
 /** Returns `folderEngine` as a module for `LLMOnDevice`, which starts it on its own thread. */
 export const folderEngineModule = (options: FolderEngineOptions): EngineModule => {
-  checkOptions('folderEngineModule', options, FOLDER_ENGINE_OPTIONS)
+  checkOptions('folderEngineModule', options, FOLDER_ENGINE_MODULE_OPTIONS)
   return {
     module: import.meta.url,
     exportName: 'folderEngine',

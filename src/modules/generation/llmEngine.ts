@@ -3,7 +3,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Memory } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
-import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type {
   EngineInfo,
   GenerationEvent,
@@ -17,6 +17,7 @@ import { own } from '../../engine/scope.js'
 import { liveClock } from '../../live/clock.js'
 import { liveMemory } from '../../live/memory.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { MAKE_LLM_ENGINE_OPTIONS } from '../optionKinds.js'
 import type { Params } from '../transformer/params.js'
 import { startCompletion } from './completion.js'
 import { startEngineLoop } from './engineLoop.js'
@@ -126,17 +127,6 @@ const settled = async <T>(task: TaskEither<WeightFailure, T>): Promise<Either<We
 const refusedWeights = (reason: string): Either<WeightFailure, never> =>
   left({ _tag: 'WeightFailure', receiver: 'engine', reason })
 
-const LLM_ENGINE_OPTIONS: OptionKinds<LLMEngineOptions> = {
-  runner: aRecord,
-  params: aRecord,
-  model: aRecord,
-  readWeights: aFunction,
-  withAdapter: aFunction,
-  limits: aRecord,
-  clock: aRecord,
-  memory: aRecord,
-}
-
 /**
  * Makes an engine that decodes requests together and returns a stream for each.
  *
@@ -150,7 +140,7 @@ const LLM_ENGINE_OPTIONS: OptionKinds<LLMEngineOptions> = {
  * Cost     each step computes up to `prefillTokens` prompt tokens and one token of each row.
  */
 export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
-  checkOptions('makeLLMEngine', options, LLM_ENGINE_OPTIONS)
+  checkOptions('makeLLMEngine', options, MAKE_LLM_ENGINE_OPTIONS)
   const { runner, model, clock = liveClock } = options
   const limits = limitsOf(options)
   const { maxModelLength, maxConcurrent } = limits

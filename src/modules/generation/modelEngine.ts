@@ -4,7 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Files, Memory } from '../../core/capabilities.js'
 import { type Failure, problemList } from '../../core/failure.js'
-import { aList, aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
@@ -12,6 +12,7 @@ import { liveFiles } from '../../live/files.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { withLora } from '../lora/adapter.js'
 import { adapterFromWeights } from '../lora/weights.js'
+import { MODEL_ENGINE_OPTIONS } from '../optionKinds.js'
 import { arithmeticDifferences } from '../pretrained/arithmetic.js'
 import { loadWeights, makeParams } from '../pretrained/pretrained.js'
 import type { DecoderConfig } from '../transformer/config.js'
@@ -97,19 +98,6 @@ const withAdapter =
         ({ config: lora, arrays }) => withLora(base, { config: lora, tensors: makeParams(arrays) }),
       ),
     )
-
-const MODEL_ENGINE_OPTIONS: OptionKinds<ModelEngineOptions> = {
-  config: aRecord,
-  params: aRecord,
-  version: aNumber,
-  endTokens: aList,
-  tokenizer: anything,
-  limits: aRecord,
-  rounding: oneOf('free', 'alike'),
-  files: aRecord,
-  clock: aRecord,
-  memory: aRecord,
-}
 
 /**
  * Makes a generation engine for a decoder, in this thread. Guide page 32 uses one.

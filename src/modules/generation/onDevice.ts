@@ -3,10 +3,11 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, ThreadPort, Threads } from '../../core/capabilities.js'
 import { describe, type Failure, FailureError, type ThreadFailure } from '../../core/failure.js'
-import { aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { EngineInfo, GenerationFailure, LLMEngine } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveThreads } from '../../live/threads.js'
+import { LLM_ON_DEVICE_OPTIONS } from '../optionKinds.js'
 import { type EngineConnection, engineConnection } from './engineConnection.js'
 import { type EngineGreeting, type EngineNews, postedArrays, type WeightTransport } from './engineMessages.js'
 import { refuseEngine, serveEngine } from './serveEngine.js'
@@ -126,15 +127,6 @@ const remoteEngine = (thread: Thread, connection: EngineConnection, settings: Re
   }
 }
 
-const ON_DEVICE_OPTIONS: OptionKinds<OnDeviceOptions> = {
-  window: aNumber,
-  weights: oneOf('copy', 'move'),
-  startLimitMs: aNumber,
-  closeLimitMs: aNumber,
-  heapMegabytes: aNumber,
-  threads: aRecord,
-}
-
 /**
  * Starts an engine on its own thread. It is the counterpart of TorchRL's `LLMOnDevice`, an engine
  * constructed by the actor that runs it.
@@ -155,7 +147,7 @@ export const LLMOnDevice = (
   engine: EngineModule,
   options: OnDeviceOptions = {},
 ): TaskEither<ThreadFailure, LLMEngine> => {
-  checkOptions('LLMOnDevice', options, ON_DEVICE_OPTIONS)
+  checkOptions('LLMOnDevice', options, LLM_ON_DEVICE_OPTIONS)
   return async () => {
     const { threads = liveThreads, window = 64, weights = 'copy', closeLimitMs = 10_000 } = options
     if (!(Number.isInteger(window) && window >= 1)) {

@@ -4,13 +4,14 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import { type ConfigFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
-import { anything, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
 import { readJson } from '../../data/folderFiles.js'
 import { liveFiles } from '../../live/files.js'
+import { ADAPTER_FILES_OPTIONS } from '../optionKinds.js'
 import type { Projection } from '../transformer/config/description.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { HEAD } from '../transformer/params.js'
@@ -120,11 +121,7 @@ export const adapterFiles = (
   { config, arrays }: Adapter,
   options: AdapterFilesOptions = {},
 ): Readonly<Record<string, Uint8Array | string>> => {
-  checkOptions('adapterFiles', options, {
-    baseModel: anything,
-    layout: oneOf('out-in', 'in-out'),
-    float: oneOf('F32', 'F16', 'BF16'),
-  })
+  checkOptions('adapterFiles', options, ADAPTER_FILES_OPTIONS)
   const { baseModel = null, layout = 'out-in', float = 'F32' } = options
 
   const modules = adapterModules(arrays.keys())

@@ -6,11 +6,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
-import { aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { scope } from '../../engine/scope.js'
 import { harmless } from '../../live/thrown.js'
 import { type TokenizerProgress, trainBytePairEncoding } from '../../text/tokenizer/bytePairEncoding.js'
-import { ARCHITECTURES, type Architecture, type DecoderConfig, parseConfig } from '../transformer/config.js'
+import { NEW_MODEL_OPTIONS } from '../optionKinds.js'
+import { type Architecture, type DecoderConfig, parseConfig } from '../transformer/config.js'
 import { initialParams } from '../transformer/params.js'
 import { CHAT_ML, type ChatFormat } from './chatFormats.js'
 import { withTextEnds } from './modelConfig.js'
@@ -62,14 +63,6 @@ export interface NewModelOptions {
   readonly tokenizer: ModelText | NewTokenizer
   /** Equal keys give equal weights. */
   readonly key: Key
-}
-
-/** The options of `newModel`, for `checkOptions`. */
-export const NEW_MODEL_OPTIONS: OptionKinds<NewModelOptions> = {
-  family: oneOf(...ARCHITECTURES),
-  sizes: aRecord,
-  tokenizer: aRecord,
-  key: aRecord,
 }
 
 const CLASSES: Readonly<Record<Architecture, string>> = {

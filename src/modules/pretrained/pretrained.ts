@@ -6,7 +6,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../../core/capabilities.js'
 import type { ModelFailure } from '../../core/failure.js'
 import type { HostArray } from '../../core/hostArray.js'
-import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
@@ -20,6 +20,7 @@ import { type ChatTemplate, chatTemplate } from '../../text/template/chatTemplat
 import { templateSource } from '../../text/template/named.js'
 import { turnEndOf } from '../../text/template/turnEnd.js'
 import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { LOAD_PRETRAINED_OPTIONS, LOAD_TEXT_OPTIONS, TEXT_FROM_FILES_OPTIONS } from '../optionKinds.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { checkFallback, type FallbackFormat, withFormat } from './chatFormats.js'
@@ -119,7 +120,7 @@ const endOfTurnOf = (
  *          missing template or end token.
  */
 export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Either<ModelFailure, ModelText> => {
-  checkOptions('textFromFiles', options, { templateName: aText, now: aRecord, fallbackFormat: aRecord })
+  checkOptions('textFromFiles', options, TEXT_FROM_FILES_OPTIONS)
   const { templateName, now, fallbackFormat } = options
   const known = fallbackFormat === undefined ? given : withFormat(given, fallbackFormat)
   const { folder, tokenizer, settings, template, templates = {} } = known
@@ -243,22 +244,13 @@ const withText =
       ),
     )
 
-/** The options of `loadPretrained` and `loadText`, for `checkOptions`. */
-const LOAD_OPTIONS: OptionKinds<LoadOptions> = {
-  calendar: aRecord,
-  templateName: aText,
-  fallbackFormat: aRecord,
-  hub: aRecord,
-  onProgress: aFunction,
-}
-
 /** Like `loadPretrained` without the arrays, for clients of an engine. */
 export const loadText = (
   name: string,
   files: Files = liveFiles,
   options: LoadOptions = {},
 ): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> => {
-  checkOptions('loadText', options, LOAD_OPTIONS)
+  checkOptions('loadText', options, LOAD_TEXT_OPTIONS)
   return pipe(
     modelFolders(name, { files, ...options }),
     TE.chain((found) =>
@@ -298,7 +290,7 @@ export const loadPretrained = (
   files: Files = liveFiles,
   options: LoadOptions = {},
 ): TE.TaskEither<ModelFailure, Pretrained> => {
-  checkOptions('loadPretrained', options, LOAD_OPTIONS)
+  checkOptions('loadPretrained', options, LOAD_PRETRAINED_OPTIONS)
   return pipe(
     modelFolders(name, { files, ...options }),
     TE.chain((found) => pipe(loadArrays(found, files), TE.chain(withText(found, files, options)))),

@@ -2,9 +2,10 @@
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
-import { aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { liveFiles } from '../../live/files.js'
+import { PRETRAINED_FILES_OPTIONS, SAVE_MODEL_OPTIONS } from '../optionKinds.js'
 import { type DecoderConfig, formatConfig } from '../transformer/config.js'
 import type { Pretrained } from './pretrained.js'
 import { hasHeadBesideTied, untieEmbeddings } from './untie.js'
@@ -37,7 +38,7 @@ export const pretrainedFiles = (
   model: Pretrained,
   options: PretrainedFilesOptions = {},
 ): Readonly<Record<string, Uint8Array | string>> => {
-  checkOptions('pretrainedFiles', options, { float: oneOf('F32', 'F16', 'BF16') })
+  checkOptions('pretrainedFiles', options, PRETRAINED_FILES_OPTIONS)
   const { float = 'F32' } = options
   const { config, arrays, text } = hasHeadBesideTied(model.config, model.arrays) ? untieEmbeddings(model) : model
   return {
@@ -59,7 +60,7 @@ export const saveModel = (
   model: Pretrained,
   given: SaveOptions = {},
 ): TE.TaskEither<FileFailure, void> => {
-  checkOptions('saveModel', given, { files: aRecord, float: oneOf('F32', 'F16', 'BF16') })
+  checkOptions('saveModel', given, SAVE_MODEL_OPTIONS)
   const { files = liveFiles, ...options } = given
   return files.writeFolder(folder, pretrainedFiles(model, options))
 }

@@ -1,6 +1,5 @@
 /** The parts that all wrappers of servers share: one or several clients as one policy. */
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { aList, aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../generation/policy/enginePolicy.js'
 import { type EnginePool, type EnginePoolOptions, enginePool } from './enginePool.js'
@@ -14,23 +13,8 @@ export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
   readonly pool?: EnginePoolOptions
 }
 
-/** The common options of server wrappers, for `checkOptions`. */
-const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
-  generateKwargs: aRecord,
-  pool: aRecord,
-  name: aText,
-  ids: aRecord,
-  limits: aRecord,
-  truncate: eitherOf(aRecord, oneOf('refuse')),
-  sampling: aRecord,
-  mixedVersions: oneOf('each', 'refuse', 'oldest'),
-}
-
-/** The options of a wrapper that makes its clients from addresses, for `checkOptions`. */
-export const SERVER_OPTIONS = {
-  ...WRAPPER_OPTIONS,
-  ...{ url: eitherOf(aText, aList), apiKey: aText, server: aRecord, clients: aList },
-}
+/** The options of `enginePolicy` that wrappers pass on. */
+const POLICY_OPTIONS: readonly (keyof EnginePolicyOptions)[] = ['name', 'truncate', 'mixedVersions', 'limits', 'ids']
 
 /** A policy on servers of one kind. */
 export interface ClientPolicy extends EnginePolicy {
@@ -52,9 +36,9 @@ export const clientPolicy = (
   clients: readonly EngineClient[],
   { generateKwargs = {}, pool: poolOptions, sampling, ...options }: WrapperOptions,
 ): ClientPolicy => {
-  // The options in WRAPPER_OPTIONS. Those of the clients are in the same record.
+  // The options of the clients are in the same record.
   const shared = Object.fromEntries(
-    Object.entries(options).filter(([option]) => Object.hasOwn(WRAPPER_OPTIONS, option)),
+    Object.entries(options).filter(([option]) => POLICY_OPTIONS.some((name) => name === option)),
   ) as Omit<EnginePolicyOptions, 'engine' | 'sampling'>
   const named = samplingOf(generateKwargs)
   if (isLeft(named)) throw new TypeError(`${name}: ${named.left}`)

@@ -3,10 +3,11 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
 import { errorMessage } from '../../core/failure.js'
-import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { PolicyEngine } from '../generation/policy/enginePolicy.js'
+import { ENGINE_POOL_OPTIONS } from '../optionKinds.js'
 import { type NamedAbilities, sharedAbilities } from './poolAbilities.js'
 import { route, startRouting } from './routing.js'
 
@@ -173,15 +174,6 @@ async function* eventsOf(
     work.stop() // cancels the request if the reader leaves
     work.release()
   }
-}
-
-const ENGINE_POOL_OPTIONS: OptionKinds<EnginePoolOptions> = {
-  name: aText,
-  patience: aNumber,
-  silenceMs: aNumber,
-  healthMs: aNumber,
-  deadlineMs: aNumber,
-  readmit: aFunction,
 }
 
 /**

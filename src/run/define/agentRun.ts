@@ -7,7 +7,7 @@ import { decoderForms } from '../../collectors/updaters/decoderForms.js'
 import type { WeightUpdater } from '../../collectors/weightSync.js'
 import { orThrow } from '../../core/failure.js'
 import { child, keyFromSeed } from '../../core/key.js'
-import { aFunction, aList, anything, aRecord, checkOptions, type OptionKinds, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import { visibleText } from '../../core/visibleText.js'
 import type { AgentModel, CapturedAgent, OpenAgent } from '../../data/capture/agent.js'
 import type { Json } from '../../data/codecs/plainValues.js'
@@ -28,6 +28,7 @@ import { asAdvantage } from '../../objectives/advantages/defineAdvantage.js'
 import type { RolloutEntries } from '../../objectives/lossRows.js'
 import { plainRewards } from '../metrics/environmentReward.js'
 import type { EvaluatorOptions } from '../metrics/evaluation.js'
+import { AGENT_RUN_PARTS } from '../optionKinds.js'
 import { agentEvaluator } from '../parts/agentEvaluator.js'
 import type { AgentReward } from '../parts/agentReward.js'
 import { type AgentSessions, type AttemptRules, collectSessions, type FailedAttempt } from '../parts/agentSessions.js'
@@ -79,12 +80,6 @@ export interface AgentRunParts<T extends Task> {
    * reason, and later a count of the attempts that failed alike.
    */
   readonly onFailure?: (failure: FailedAttempt) => void
-}
-
-const PARTS: OptionKinds<AgentRunParts<never> & RunPlan> = {
-  ...{ settings: aRecord, loss: aRecord, advantage: aFunction },
-  ...{ model: aRecord, agent: aRecord, tasks: aRecord, reward: anything, heldOut: aList, signal: aFunction },
-  ...{ metrics: aFunction, sampler: aRecord, tries: anything, onFailure: aFunction },
 }
 
 /** Prompts grow with every turn; this many tokens are assumed for the estimate of memory. */
@@ -330,7 +325,7 @@ export const agentRun = async <T extends Task>(
   parts: AgentRunParts<T> & RunPlan,
   context: BuildContext,
 ): Promise<PolicyRun> => {
-  checkOptions('defineRun', parts, PARTS)
+  checkOptions('defineRun', parts, AGENT_RUN_PARTS)
   if (context.training !== undefined)
     throw new RangeError('defineRun: an agent of your own is trained in this process: leave out --learner')
   refuse('defineRun', problemsOf(parts.settings, parts))

@@ -2,21 +2,13 @@
 import type { z } from 'zod'
 import { orThrow } from '../../core/failure.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
-import {
-  aFunction,
-  aList,
-  anything,
-  aRecord,
-  aText,
-  checkOptions,
-  eitherOf,
-  type OptionKinds,
-} from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import type { Task, TaskSource } from '../../data/task.js'
 import type { Env } from '../../envs/base/env.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
 import { loadPretrained, type Pretrained } from '../../modules/pretrained/pretrained.js'
+import { AGENT_RECIPE_OPTIONS, RECIPE_OPTIONS, TASK_RECIPE_OPTIONS } from '../optionKinds.js'
 import { type BuildContext, type Recipe, type SettingsSchema, schemaProblems } from '../parts/recipe.js'
 import { policySettings } from '../parts/settings.js'
 import { type Some, withDefaults } from '../parts/withDefaults.js'
@@ -102,28 +94,6 @@ export interface AgentRecipeOptions<X extends Shape, T extends Task>
   readonly heldOut?: TaskSource<T> | readonly AgentHeldOut<T>[]
 }
 
-const WHOLE: OptionKinds<RecipeOptions<never>> = {
-  ...{ name: aText, summary: aText, settings: anything, build: aFunction, agent: aFunction, envOfTask: aFunction },
-  ...{ tasks: aFunction, mayChange: aList },
-}
-
-const SHORT: OptionKinds<ShortRecipe<Shape>> = {
-  ...{ name: aText, summary: aText, defaults: aRecord, settings: aRecord, mayChange: aList, model: aFunction },
-  ...{ loss: aRecord, advantage: aFunction },
-}
-
-const OF_TASKS: OptionKinds<TaskRecipeOptions<Shape, never>> = {
-  ...SHORT,
-  ...{ env: aFunction, heldOut: eitherOf(aFunction, aList), signal: aFunction, metrics: aFunction },
-  ...{ tools: aList, segments: anything, envOfTask: aFunction, tasks: aFunction },
-}
-
-const OF_AGENTS: OptionKinds<AgentRecipeOptions<Shape, never>> = {
-  ...SHORT,
-  ...{ agent: eitherOf(aFunction, aRecord), tasks: aFunction, reward: anything, heldOut: eitherOf(aRecord, aList) },
-  ...{ signal: aFunction, metrics: aFunction, tries: anything, onFailure: aFunction },
-}
-
 const HELD_OUT_KEY = child(keyFromSeed(0), 'held out')
 
 /** Returns the parts of a run from the options of a short recipe. */
@@ -140,7 +110,7 @@ const checkDefaults = (name: string, settings: SettingsSchema): void => {
 }
 
 const wholeRecipe = <S extends SettingsSchema>(options: RecipeOptions<S>): Recipe<S> => {
-  checkOptions('defineRecipe', options, WHOLE)
+  checkOptions('defineRecipe', options, RECIPE_OPTIONS)
   checkDefaults(options.name, options.settings)
   const { mayChange = [], ...rest } = options
   return { _tag: 'Recipe', ...rest, mayChange }
@@ -170,7 +140,7 @@ const presentOf = <T extends object, K extends keyof T>(options: T, names: reado
   > // by the names
 
 const taskRecipe = <X extends Shape, O extends HistoryPrompt>(options: TaskRecipeOptions<X, O>): Recipe => {
-  checkOptions('defineRecipe', options as unknown as TaskRecipeOptions<Shape, never>, OF_TASKS) // of any state
+  checkOptions('defineRecipe', options, TASK_RECIPE_OPTIONS)
   const { env, heldOut = [] } = options
   const all = typeof heldOut === 'function' ? [{ env: heldOut }] : heldOut
   const recipe = shortRecipe(
@@ -189,7 +159,7 @@ const taskRecipe = <X extends Shape, O extends HistoryPrompt>(options: TaskRecip
 }
 
 const agentRecipe = <X extends Shape, T extends Task>(options: AgentRecipeOptions<X, T>): Recipe => {
-  checkOptions('defineRecipe', options as unknown as AgentRecipeOptions<Shape, never>, OF_AGENTS) // of any task
+  checkOptions('defineRecipe', options, AGENT_RECIPE_OPTIONS)
   const { agent, tasks, heldOut = [] } = options
   return shortRecipe(
     options,

@@ -9,20 +9,21 @@ import type { Clock } from '../../core/capabilities.js'
 import { countOf } from '../../core/countOf.js'
 import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
 import { keyFromSeed } from '../../core/key.js'
-import { aList, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { cosine, warmUp } from '../../core/schedule.js'
 import type { LearnerFailure } from '../../learners/learner.js'
 import { localLearner } from '../../learners/localLearner.js'
 import { chatBatch } from '../../learners/textBatch.js'
 import { liveClock } from '../../live/clock.js'
 import { harmless } from '../../live/thrown.js'
-import { NEW_MODEL_OPTIONS, type NewModelOptions, newModel } from '../../modules/pretrained/newModel.js'
+import { type NewModelOptions, newModel } from '../../modules/pretrained/newModel.js'
 import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { SFTLoss } from '../../objectives/sftLoss.js'
 import { adamW } from '../../objectives/updates/adamW.js'
 import type { History } from '../../text/history/history.js'
 import type { TokenizerProgress } from '../../text/tokenizer/bytePairEncoding.js'
+import { MAKE_MODEL_OPTIONS, TRAIN_MODEL_OPTIONS } from '../optionKinds.js'
 
 /** A stage of supervised training on conversations. Each stage has a new optimizer. */
 export interface ModelStage {
@@ -148,7 +149,7 @@ export const trainModel = (
   options: TrainModelOptions,
   observer: OnProgress = () => {},
 ): TE.TaskEither<TrainModelFailure, Pretrained> => {
-  checkOptions('trainModel', options, { model: aRecord, stages: aList, clock: aRecord })
+  checkOptions('trainModel', options, TRAIN_MODEL_OPTIONS)
   const { model, stages, clock = liveClock } = options
   const onProgress = harmless('onProgress', observer)
 
@@ -163,8 +164,6 @@ export const trainModel = (
     TE.right(model),
   )
 }
-
-const MAKE_MODEL_OPTIONS: OptionKinds<MakeModelOptions> = { ...NEW_MODEL_OPTIONS, stages: aList, clock: aRecord }
 
 /**
  * Makes and trains a new model: `newModel`, then `trainModel`.

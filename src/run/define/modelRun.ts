@@ -5,7 +5,7 @@ import { decoderForms } from '../../collectors/updaters/decoderForms.js'
 import { inProcessUpdater } from '../../collectors/weightSync.js'
 import { orThrow } from '../../core/failure.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { aFunction, aList, anything, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { GroupEntry } from '../../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
@@ -32,6 +32,7 @@ import type { LossMetrics } from '../../objectives/loss.js'
 import type { PolicyBatch } from '../../objectives/policyLoss.js'
 import { EnvironmentReward, plainRewards } from '../metrics/environmentReward.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from '../metrics/evaluation.js'
+import { POLICY_RUN_PARTS } from '../optionKinds.js'
 import type { EnvContext } from '../parts/collecting.js'
 import type { BuildContext } from '../parts/recipe.js'
 import { checkRemote, type OpenTraining } from '../parts/remoteTraining.js'
@@ -153,18 +154,6 @@ const promptTokens = async <O extends HistoryPrompt>(
   using state = own(orThrow(await env.reset(TensorDict({}, [env.batchSize]), key)()))
   const prompts = get(state.value as unknown as TensorDict<TokenPrompt>, 'tokens', 'prompt') // every token environment has it
   return Math.max(0, ...rowLengths(prompts))
-}
-
-const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never> & RunPlan> = {
-  ...{ settings: aRecord, loss: aRecord, advantage: aFunction },
-  model: aRecord,
-  env: aFunction,
-  heldOut: aList,
-  signal: aFunction,
-  metrics: aFunction,
-  tools: aList,
-  segments: anything,
-  sampler: aRecord,
 }
 
 type ModelParts<O extends HistoryPrompt> = PolicyRunParts<O> & RunPlan
@@ -303,7 +292,7 @@ export const modelRun = async <O extends HistoryPrompt>(
   parts: PolicyRunParts<O> & RunPlan,
   context: BuildContext,
 ): Promise<PolicyRun> => {
-  checkOptions('defineRun', parts as unknown as PolicyRunParts<never> & RunPlan, POLICY_RUN_PARTS) // of any state
+  checkOptions('defineRun', parts, POLICY_RUN_PARTS)
   if (context.training === undefined) return builtRun(parts, context)
   if (parts.sampler !== undefined)
     throw new RangeError('defineRun: a server that trains also samples: leave out sampler or --learner')

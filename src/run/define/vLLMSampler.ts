@@ -2,13 +2,14 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { vLLMUpdater } from '../../collectors/updaters/vLLMUpdater.js'
 import { orThrow } from '../../core/failure.js'
-import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveFiles } from '../../live/files.js'
 import { temporaryFolder } from '../../live/temporaryFolder.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { saveModel } from '../../modules/pretrained/saveModel.js'
 import { vLLMWrapper } from '../../modules/remote/vllm/vLLMWrapper.js'
+import { VLLM_SAMPLER_OPTIONS } from '../optionKinds.js'
 import type { PolicySettings } from '../parts/settings.js'
 import type { PolicySampler } from './policyParts.js'
 
@@ -22,14 +23,6 @@ export interface VLLMSamplerOptions {
   readonly sampling: Pick<PolicySettings['sampling'], 'temperature' | 'maxNewTokens'>
   /** A folder shared with the servers, for transferring weights. Default: a temporary folder. */
   readonly folder?: string
-}
-
-const VLLM_SAMPLER_OPTIONS: OptionKinds<VLLMSamplerOptions> = {
-  url: eitherOf(aText, aList),
-  name: aText,
-  model: aRecord,
-  sampling: aRecord,
-  folder: aText,
 }
 
 const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem serve --dev does'

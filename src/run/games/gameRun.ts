@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { roleAdvantage } from '../../collectors/roleAdvantage.js'
 import type { WeightUpdater } from '../../collectors/weightSync.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { aFunction, aList, aRecord, checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { LogProbModel, Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { Env } from '../../envs/base/env.js'
@@ -26,6 +26,7 @@ import { ALGORITHMS } from '../../objectives/algorithms.js'
 import { learnerParts, lossOf, offPolicyOf } from '../define/choices.js'
 import type { PolicyRunSettings } from '../define/policyParts.js'
 import type { Evaluator } from '../metrics/evaluation.js'
+import { GAME_RUN_OPTIONS } from '../optionKinds.js'
 import { type AnyRun, closing, environmentRun } from '../parts/run.js'
 import { policySettings } from '../parts/settings.js'
 import { gameMetrics } from './gameMetrics.js'
@@ -158,12 +159,7 @@ const playersPolicy = (
  *          reference.
  */
 export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): AnyRun => {
-  checkOptions<GameRunParts<never>>('gameRun', parts as never, {
-    model: aRecord,
-    play: aRecord,
-    casts: aList,
-    evaluate: aFunction,
-  }) // the same names for all P
+  checkOptions('gameRun', parts, GAME_RUN_OPTIONS)
   const { model, play, evaluate } = parts
   const { game } = play
   const { tasks, sampling, loss, kl, seed } = settings

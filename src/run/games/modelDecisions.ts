@@ -1,6 +1,6 @@
 /** The exact policy of a language model in a small game, by the probabilities of its replies. */
 import { orThrow } from '../../core/failure.js'
-import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { LogProbModel } from '../../data/policy.js'
 import { ragged, raggedRows } from '../../data/tensorDict/leaf.js'
 import { type GamePolicy, nashConv } from '../../envs/games/exactValues.js'
@@ -11,6 +11,7 @@ import { History, message } from '../../text/history/history.js'
 import { render } from '../../text/template/chatTemplate.js'
 import { encodeRendered } from '../../text/tokenizer/textTokenizer.js'
 import type { Evaluator } from '../metrics/evaluation.js'
+import { MODEL_DECISIONS_OPTIONS, NASH_CONV_EVALUATOR_OPTIONS } from '../optionKinds.js'
 
 /** A decision of a game, and the probabilities of a model in it. */
 export interface ModelDecision {
@@ -71,10 +72,6 @@ const decisionsOf = <P>(game: Game<P>): readonly Decision<P>[] => {
 
 const bracketed = (action: string): string => `[${action}]`
 
-const DECISION_OPTIONS: OptionKinds<ModelDecisionsOptions<never>> = {
-  ...{ game: aRecord, model: aRecord, text: aRecord, prompt: aFunction, reply: aFunction, temperature: aNumber },
-}
-
 /**
  * Returns the probabilities of a model in every decision of a game, by scoring the reply of each
  * legal action. Each decision is a conversation of one prompt, as in `GameEnv` with
@@ -84,7 +81,7 @@ const DECISION_OPTIONS: OptionKinds<ModelDecisionsOptions<never>> = {
  * Cost     visits every history, and scores each action of each decision: for small games.
  */
 export const modelDecisions = async <P>(options: ModelDecisionsOptions<P>): Promise<readonly ModelDecision[]> => {
-  checkOptions<ModelDecisionsOptions<never>>('modelDecisions', options as never, DECISION_OPTIONS)
+  checkOptions('modelDecisions', options, MODEL_DECISIONS_OPTIONS)
   const { game, model, text, prompt = defaultGamePrompt, reply = bracketed, temperature = 1 } = options
   const { template, tokenizer, endOfTurn } = text
   const decisions = decisionsOf(game).map((decision) => {
@@ -150,7 +147,7 @@ export interface NashConvOptions<P> extends ModelDecisionsOptions<P> {
  * Cost     as `modelDecisions` and `nashConv`.
  */
 export const nashConvEvaluator = <P>({ name = 'equilibrium', ...options }: NashConvOptions<P>): Evaluator => {
-  checkOptions<ModelDecisionsOptions<never>>('nashConvEvaluator', options as never, DECISION_OPTIONS)
+  checkOptions('nashConvEvaluator', options, NASH_CONV_EVALUATOR_OPTIONS)
   const { game } = options
   return {
     ...{ name, score: 'nashConv', measure: 'loss', tasks: decisionsOf(game).length },

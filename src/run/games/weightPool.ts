@@ -7,7 +7,7 @@ import type { Files } from '../../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../../core/failure.js'
 import type { HostArray } from '../../core/hostArray.js'
 import { child, type Key, uniformInteger } from '../../core/key.js'
-import { aNumber, checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import { fileProblem } from '../../data/folderFiles.js'
@@ -16,6 +16,7 @@ import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Learner } from '../../learners/learner.js'
 import { hostArrays, makeParams } from '../../modules/pretrained/pretrained.js'
+import { WEIGHT_POOL_OPTIONS } from '../optionKinds.js'
 
 export interface WeightPoolOptions {
   /** The most weights that are kept. */
@@ -59,7 +60,7 @@ const poolSchema = z.strictObject({ every: z.number().int().positive(), versions
  * Effects  holds tensors until `release`.
  */
 export const weightPool = (name: string, start: NamedTensors, options: WeightPoolOptions): WeightPool => {
-  checkOptions('weightPool', options, { size: aNumber, every: aNumber })
+  checkOptions('weightPool', options, WEIGHT_POOL_OPTIONS)
   const { size } = options
   const isCount = (n: number): boolean => Number.isInteger(n) && n >= 1
   refuse('weightPool', [

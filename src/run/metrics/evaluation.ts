@@ -2,16 +2,7 @@
 import { LLMCollector } from '../../collectors/llmCollector.js'
 import { orThrow } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
-import {
-  aFunction,
-  aNumber,
-  aRecord,
-  aText,
-  checkOptions,
-  type OptionKinds,
-  oneOf,
-  refuse,
-} from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { WithInputs } from '../../data/inputs.js'
 import type { Absent, Needs } from '../../data/needs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
@@ -19,6 +10,7 @@ import type { IdentifiedRows } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Env } from '../../envs/base/env.js'
 import { lastMessage, textOf } from '../../text/history/history.js'
+import { EVALUATOR_OPTIONS } from '../optionKinds.js'
 import { historyAfter, type TrajectoryNumbers, textAt, trajectoryNumbers } from './batchMetrics.js'
 
 /** The result of one trajectory of an evaluation. */
@@ -160,17 +152,6 @@ export const HELD_OUT = 'held out'
 /** Returns the number of tasks to evaluate: at most those of a finite source. */
 export const evaluatedTasks = (source: IdentifiedRows | undefined, wanted: number): number =>
   source === undefined || source.size === 'endless' ? wanted : Math.min(wanted, source.size)
-
-const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
-  name: aText,
-  env: aFunction,
-  policy: aRecord,
-  tasks: aNumber,
-  batch: aNumber,
-  tries: aNumber,
-  measure: oneOf('return', 'success'),
-  sharedTasks: oneOf('refuse', 'allow'),
-}
 
 /**
  * Makes an evaluator that plays tasks and measures success or returns.

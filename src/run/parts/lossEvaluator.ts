@@ -1,12 +1,13 @@
 /** Evaluators for runs that train on data sets: the loss on held-out rows. */
 
 import { orThrow } from '../../core/failure.js'
-import { aRecord, aText, checkOptions, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { assign } from '../../data/tensorDict/merge.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { own, scope } from '../../engine/scope.js'
 import type { LocalLearner } from '../../learners/localLearner.js'
 import { type EvaluationResult, type Evaluator, HELD_OUT } from '../metrics/evaluation.js'
+import { LOSS_EVALUATOR_OPTIONS } from '../optionKinds.js'
 import type { RatedEntries, Rater } from './rater.js'
 import type { RowBatches } from './rowBatches.js'
 
@@ -44,10 +45,7 @@ const meansOf = (results: readonly EvaluationResult[]): Readonly<Record<string, 
  *          into a batch, and RangeError if the loss does not accept a batch.
  */
 export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator => {
-  checkOptions('lossEvaluator', options, {
-    ...{ name: aText, data: aRecord, learner: aRecord, rate: aRecord },
-    ...{ score: oneOf('accuracy', 'loss'), sharedTasks: oneOf('refuse', 'allow') },
-  })
+  checkOptions('lossEvaluator', options, LOSS_EVALUATOR_OPTIONS)
   const { name = HELD_OUT, data, learner, rate, score = 'accuracy', sharedTasks } = options
   const { rows } = data
   if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless; give rows of a finite data set`)

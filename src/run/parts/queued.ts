@@ -15,7 +15,7 @@ import {
   type QueueCollector,
 } from '../../collectors/workers/queueCollector.js'
 import { orThrow } from '../../core/failure.js'
-import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { changedInputs, type Inputs } from '../../data/inputs.js'
 import type { TokenPrompt } from '../../data/policy.js'
@@ -23,6 +23,7 @@ import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Owned } from '../../engine/scope.js'
 import type { OverlapRecord } from '../metrics/records.js'
+import { QUEUED_RUN_OPTIONS } from '../optionKinds.js'
 import type { AnyRun } from './run.js'
 import type { BatchSource, Interrupted, OpenSource, SourceBatch, SourceStart } from './source.js'
 
@@ -45,15 +46,6 @@ export interface QueuedOptions {
   readonly openMs?: number
   /** Called while a step waits: no worker takes a rollout, or one sends no heartbeat. */
   readonly onNotice?: (message: string) => void
-}
-
-const QUEUED_OPTIONS: OptionKinds<QueuedOptions> = {
-  log: aRecord,
-  capacity: aNumber,
-  maxLag: aNumber,
-  leaseMs: aNumber,
-  openMs: aNumber,
-  onNotice: aFunction,
 }
 
 const taskSchema = z.looseObject({ inputs: z.record(z.string(), z.string()).optional() })
@@ -208,7 +200,7 @@ const openSource = async (run: AnyRun, options: QueuedOptions, start: SourceStar
  * Effects  none until `train` opens the run; then those of the queue.
  */
 export const queuedRun = (run: AnyRun, options: QueuedOptions): AnyRun => {
-  checkOptions('queuedRun', options, QUEUED_OPTIONS)
+  checkOptions('queuedRun', options, QUEUED_RUN_OPTIONS)
   const { groups, source } = run
   refuse('queuedRun', [
     groups === null &&

@@ -5,13 +5,14 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { describe, type Failure, orThrow } from '../../core/failure.js'
 import { formatKey, type Key } from '../../core/key.js'
-import { aFunction, aList, aNumber, anything, aText, checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { rowsDigest } from '../../data/inputs.js'
 import { type IdentifiedRows, type RowFailure, type RowSource, rowFailure, shuffled } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { HELD_OUT } from '../metrics/evaluation.js'
+import { ROW_BATCHES_OPTIONS, SPLIT_ROWS_OPTIONS } from '../optionKinds.js'
 import { indicesWithoutShared } from './sharedTasks.js'
 import type { BatchSource } from './source.js'
 
@@ -92,9 +93,7 @@ const rowOf = (position: Json | null): number => {
  * numbers.rows // 3
  */
 export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches<B> => {
-  checkOptions(NAME, options, {
-    ...{ name: aText, rows: anything, size: aNumber, key: anything, batch: aFunction, origin: anything },
-  })
+  checkOptions(NAME, options, ROW_BATCHES_OPTIONS)
   const { name, rows, size, key, batch, origin = { source: name, rowNumber: (index) => index + 1 } } = options
   const source =
     'at' in rows && typeof rows.at === 'function' && 'name' in rows ? rows : listed(name, rows as readonly Row[]) // lists have no name
@@ -199,9 +198,7 @@ export interface SplitRowsOptions<Row, B> extends Pick<RowBatchOptions<Row, B>, 
 export const splitRows = <Row, B>(
   options: SplitRowsOptions<Row, B>,
 ): { readonly train: RowBatches<B>; readonly heldOut: RowBatches<B> } => {
-  checkOptions('splitRows', options, {
-    ...{ rows: aList, source: aText, heldOut: aNumber, size: aNumber, key: anything, batch: aFunction },
-  })
+  checkOptions('splitRows', options, SPLIT_ROWS_OPTIONS)
   const { rows, source, size, key, batch } = options
   const { heldOut = Math.min(MOST_HELD_OUT, Math.max(1, Math.floor(rows.length / 10))) } = options
   refuse('splitRows', [

@@ -5,7 +5,7 @@ import { inProcessUpdater, type WeightUpdater } from '../../collectors/weightSyn
 import type { FileContents } from '../../core/capabilities.js'
 import type { Failure } from '../../core/failure.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
-import { aFunction, aList, aRecord, checkOptions, eitherOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { type Inputs, joinInputs, textInputs, type WithInputs } from '../../data/inputs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
@@ -19,6 +19,7 @@ import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import type { Advantage } from '../../objectives/advantages/advantage.js'
 import type { Evaluator } from '../metrics/evaluation.js'
 import type { UpdateMetrics } from '../metrics/records.js'
+import { DATA_RUN_PARTS, ENVIRONMENT_RUN_PARTS } from '../optionKinds.js'
 import { type CollectOptions, checkCollect, collectingSource, type EnvOf } from './collecting.js'
 import type { RatedEntries, Rater } from './rater.js'
 import { checkedEvaluators } from './sharedTasks.js'
@@ -186,18 +187,9 @@ const ratingOf = (rater: AnyRater | undefined) =>
         described: { rate: rater.description },
       }
 
-/** The parts of every run, for `checkOptions`. */
-const SHARED_PARTS = { rate: aRecord, learner: aRecord, updater: aRecord, evaluate: aList, record: aRecord }
-
-const ENVIRONMENT_PARTS = {
-  ...SHARED_PARTS,
-  ...{ env: eitherOf(aRecord, aFunction), policy: aRecord, collect: aRecord },
-  advantage: eitherOf(aRecord, aFunction),
-}
-
 /** Builds a run of a batch source. */
 export const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun => {
-  checkOptions('defineRun', parts as unknown as DataRunParts<never, UpdateMetrics>, { ...SHARED_PARTS, data: aRecord }) // of any entries
+  checkOptions('defineRun', parts, DATA_RUN_PARTS)
   const { data, rate, learner, updater, record = {} } = parts
   const { evaluators: evaluate, problems } = checkedEvaluators(data.tasks, parts.evaluate ?? [])
   refuse('defineRun', [...checkParts(parts, evaluate), ...problems])
@@ -244,7 +236,7 @@ const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
 export const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   parts: RunParts<O, Added, M>,
 ): AnyRun => {
-  checkOptions('defineRun', parts as unknown as RunParts<TokenPrompt, never, UpdateMetrics>, ENVIRONMENT_PARTS) // of any entries
+  checkOptions('defineRun', parts, ENVIRONMENT_RUN_PARTS)
   const { policy, rate, advantage, learner, record = {} } = parts
   refuse('defineRun', [...checkParts(parts, parts.evaluate ?? []), ...checkCollect(parts)])
   const { rating, described } = ratingOf(rate as AnyRater | undefined)

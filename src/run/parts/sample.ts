@@ -2,7 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../../core/key.js'
-import { aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { PolicyFailure, StopReason } from '../../data/policy.js'
 import { data, raggedRow } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -13,6 +13,7 @@ import { tokenEnv } from '../../envs/tokenEnv.js'
 import type { GenerationOptions } from '../../modules/generation/generator.js'
 import { makeParams, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
+import { SAMPLE_COMPLETIONS_OPTIONS } from '../optionKinds.js'
 
 export interface SampledText {
   /** The completion's text, without the end-of-turn token. */
@@ -35,7 +36,7 @@ export const sampleCompletions = (
   question: string,
   options: SampleOptions,
 ): TE.TaskEither<EnvFailure | PolicyFailure, readonly SampledText[]> => {
-  checkOptions('sampleCompletions', options, { count: aNumber, key: aRecord, sampling: aRecord })
+  checkOptions('sampleCompletions', options, SAMPLE_COMPLETIONS_OPTIONS)
   const { count, key, sampling } = options
 
   const { config, text } = model

@@ -4,12 +4,13 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { aRecord, aText, checkOptions } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { GSM8K } from '../../data/datasets/gsm8k.js'
 import { type DatasetAccess, type DatasetFailure, openDataset } from '../../data/datasets/open.js'
 import { type Columns, type DatasetFormat, withColumns } from '../../data/datasets/rows.js'
 import { wordProblems } from '../../data/datasets/wordProblems/wordProblems.js'
 import { type Task, type TaskSource, taskList } from '../../data/task.js'
+import { ROW_SETTINGS_OPTIONS } from '../optionKinds.js'
 import { indicesWithoutShared } from './sharedTasks.js'
 
 const FILES =
@@ -50,7 +51,7 @@ const columnSettings = <F extends string>(columns: Readonly<Record<F, string>>) 
  * z.strictObject(rowSettings({ rows: 'sums', from: 'sums.jsonl', columns: { query: 'question', answer: 'answer' } })).parse({}).columns // { query: 'question', answer: 'answer' }
  */
 export const rowSettings = <const F extends string>(options: RowSettingsOptions<F>) => {
-  checkOptions('rowSettings', options, { rows: aText, from: aText, columns: aRecord })
+  checkOptions('rowSettings', options, ROW_SETTINGS_OPTIONS)
   const { rows, from, columns } = options
   return {
     dataset: z.string().default(from).describe(`${rows}: ${FILES}`),

@@ -7,11 +7,12 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Files } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
-import { aNumber, anything, aRecord, checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Learner, LearnerFailure } from '../../learners/learner.js'
 import { liveDigest } from '../../live/digest.js'
 import { liveFiles } from '../../live/files.js'
+import { LOAD_CHECKPOINT_OPTIONS, SAVE_CHECKPOINT_OPTIONS } from '../optionKinds.js'
 import {
   type CheckpointFailure,
   checkpointFiles,
@@ -65,13 +66,7 @@ export const saveCheckpoint = <P>(
   folder: string,
   options: SaveCheckpointOptions<P>,
 ): TE.TaskEither<FileFailure, string> => {
-  checkOptions('saveCheckpoint', options, {
-    learner: aRecord,
-    step: aNumber,
-    position: anything,
-    keep: aNumber,
-    files: aRecord,
-  })
+  checkOptions('saveCheckpoint', options, SAVE_CHECKPOINT_OPTIONS)
   const { learner, step, keep = 2, files = liveFiles } = options
   const position = positionSchema.safeParse(options.position)
   refuse('saveCheckpoint', [
@@ -118,7 +113,7 @@ export const loadCheckpoint = <P>(
   folder: string,
   options: LoadCheckpointOptions<P>,
 ): TE.TaskEither<CheckpointFailure | LearnerFailure, LoopState<P>> => {
-  checkOptions('loadCheckpoint', options, { learner: aRecord, position: anything, files: aRecord })
+  checkOptions('loadCheckpoint', options, LOAD_CHECKPOINT_OPTIONS)
   const { learner, position: start, files = liveFiles } = options
   return pipe(
     checkpointAt(folder, files),

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, FailureError, type FileFailure, orThrow } from '../../core/failure.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { stepName } from '../../data/runLayout.js'
 import { engineReport } from '../../engine/report.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
@@ -12,6 +12,7 @@ import { liveFiles } from '../../live/files.js'
 import { type Alarm, changedInputsAlarm, DEFAULT_ALARM_LIMITS, endingAlarm } from '../metrics/alarms.js'
 import type { EvaluationResult, Evaluator } from '../metrics/evaluation.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarizeRun } from '../metrics/records.js'
+import { TRAIN_OPTIONS } from '../optionKinds.js'
 import type { AnyRun } from '../parts/run.js'
 import { finishRun } from '../report/report.js'
 import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from '../store/batchFolder.js'
@@ -25,17 +26,6 @@ import { bestStep, exportTrained, saveProgress } from './keep.js'
 import { type Session, secondsTotal } from './session.js'
 import { describeStep, learnStep, type OpenRun, type Progress, type SampledStep, sampleStep } from './step.js'
 import { shownRows, trajectoryRecordsOf } from './trajectoryRecords.js'
-
-const TRAIN_OPTIONS: OptionKinds<TrainOptions> = {
-  steps: aNumber,
-  store: aRecord,
-  every: aRecord,
-  keep: aRecord,
-  alarms: aRecord,
-  signal: aRecord,
-  recipe: aRecord,
-  clock: aRecord,
-}
 
 /** Throws RangeError that lists every unknown option, or every one that is out of range. */
 const checkTrain = (options: TrainOptions): void => {

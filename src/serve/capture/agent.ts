@@ -4,25 +4,15 @@ import { ABORTED, type Cancellation, cancellation, unlessAborted } from '../../c
 import { FailureError, orThrow } from '../../core/failure.js'
 import { keyFromSeed } from '../../core/key.js'
 import { limiter } from '../../core/limiter.js'
-import {
-  aFunction,
-  aList,
-  aNumber,
-  aRecord,
-  aText,
-  checkOptions,
-  eitherOf,
-  type OptionKinds,
-  oneOf,
-  refuse,
-} from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../../data/capture/agent.js'
 import type { SessionEnd } from '../../data/capture/session.js'
 import type { Task } from '../../data/task.js'
 import { liveHttpServer } from '../../live/httpServer.js'
 import { thrownText } from '../../live/thrown.js'
 import { withToolPrompt } from '../../text/template/chatTemplate.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/format.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/format.js'
+import { CAPTURE_COMMAND_OPTIONS, CAPTURE_FUNCTION_OPTIONS } from '../optionKinds.js'
 import { TOOLS_NOT_SHOWN } from '../requests/chat.js'
 import { apiFailure, errorBody } from '../requests/failure.js'
 import { type CaptureApp, captureApp } from './app.js'
@@ -65,14 +55,6 @@ export interface CommandAgent<in T extends Task> extends SharedOptions {
 }
 
 export type CaptureAgentOptions<T extends Task = Task> = RunAgent<T> | CommandAgent<T>
-
-const SHARED: OptionKinds<SharedOptions> = {
-  ...{ name: aText, timeoutMs: aNumber, maxConcurrent: aNumber, host: aText, port: aNumber },
-  toolCalls: oneOf('none', ...TOOL_CALL_FORMATS),
-  toolPrompt: oneOf(...TOOL_CALL_FORMATS),
-}
-
-const COMMAND = { ...SHARED, command: eitherOf(aList, aFunction), env: aRecord, folder: aText }
 
 const isCommand = <T extends Task>(options: CaptureAgentOptions<T>): options is CommandAgent<T> => 'command' in options
 
@@ -238,8 +220,8 @@ const opened = async <T extends Task>(
  * capture({ run: async ({ query }, { baseUrl }) => `${query} at ${baseUrl}`, name: 'echo' }).name // 'echo'
  */
 export const capture = <T extends Task = Task>(options: CaptureAgentOptions<T>): CapturedAgent<T> => {
-  if (isCommand(options)) checkOptions('capture', options, COMMAND)
-  else checkOptions('capture', options, { ...SHARED, run: aFunction })
+  if (isCommand(options)) checkOptions('capture', options, CAPTURE_COMMAND_OPTIONS)
+  else checkOptions('capture', options, CAPTURE_FUNCTION_OPTIONS)
   const { timeoutMs = 600_000, maxConcurrent = isCommand(options) ? 4 : 16 } = options
   refuse('capture', [
     !isCommand(options) && typeof options.run !== 'function' && 'expected run, a function, or command, a list',

@@ -7,7 +7,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
-import { aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { callJson } from '../../data/capture/records.js'
 import type { CapturedSession, SessionEnd } from '../../data/capture/session.js'
 import { liveCalendar, liveClock } from '../../live/clock.js'
@@ -18,6 +18,7 @@ import { givenKey, isAuthorized } from '../access.js'
 import { serveApp } from '../app.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from '../bodies/body.js'
 import { readBody } from '../bodies/bodyThread.js'
+import { CAPTURE_APP_OPTIONS } from '../optionKinds.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import { REQUEST_LIMITS } from '../requests/limits.js'
@@ -53,16 +54,6 @@ export interface CaptureOptions {
   /** Sessions to continue. */
   readonly restored?: readonly CapturedSession[]
   readonly clock?: Pick<Clock, 'now'>
-}
-
-const CAPTURE_OPTIONS: OptionKinds<CaptureOptions> = {
-  unknown: oneOf('create', 'refuse'),
-  continuation: oneOf('tokens', 'render'),
-  sampling: aRecord,
-  limits: aRecord,
-  journal: aRecord,
-  restored: aList,
-  clock: aRecord,
 }
 
 /** A session to open. */
@@ -174,7 +165,7 @@ const fieldsOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<E.Ei
  *          journal.
  */
 export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
-  checkOptions('captureApp', options, CAPTURE_OPTIONS)
+  checkOptions('captureApp', options, CAPTURE_APP_OPTIONS)
   const serve: ServeOptions = { ...server, model: { others: 'answer', ...server.model } }
   const { unknown = 'create', continuation = 'tokens', sampling = {}, journal = noJournal, clock = liveClock } = options
   const world = { calendar: liveCalendar, ids: liveIds, report: reportError, ...serve.world }

@@ -1,11 +1,12 @@
 /** A server of environments in OpenEnv's form: functions from requests and frames to responses. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FrameReply, FrameSession, OpenFrames } from '../../core/frames.js'
-import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import type { TaskSource } from '../../data/task.js'
 import { type Access, accessProblem } from '../access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from '../bodies/body.js'
 import { type BodyThread, readBody } from '../bodies/bodyThread.js'
+import { OPENENV_APP_OPTIONS } from '../optionKinds.js'
 import { apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { type Episodes, type Observed, type PlayFailure, playEpisodes, type ServedEnv } from './episode.js'
 import { openEnvSchemas, playThread, readPlay } from './schemas.js'
@@ -29,11 +30,6 @@ export interface OpenEnvApp {
   readonly frames: OpenFrames
   /** Number of open sessions. */
   readonly sessions: () => number
-}
-
-const OPTIONS: OptionKinds<OpenEnvOptions> = {
-  ...{ env: aFunction, tasks: aFunction, key: aRecord, name: aText, description: aText },
-  ...{ maxSessions: aNumber, maxBodyBytes: aNumber, access: aRecord },
 }
 
 const errorFrame = (code: string, message: string, details: object = {}): string =>
@@ -135,7 +131,7 @@ const messageOf = (action: unknown): string => (action as { readonly message: st
  * openEnvApp({ name: 'sums', env: envOfTask((source) => (tasks) => GSM8KEnv({ source, ...tasks })), key: keyFromSeed(1) }).sessions() // 0
  */
 export const openEnvApp = (options: OpenEnvOptions): OpenEnvApp => {
-  checkOptions('openEnvApp', options, OPTIONS)
+  checkOptions('openEnvApp', options, OPENENV_APP_OPTIONS)
   const { name, description = `The environment of ${name}.`, access = {}, maxSessions = 256 } = options
   const { maxBodyBytes: maxBytes = 32 * 2 ** 20 } = options
   const thread = playThread()

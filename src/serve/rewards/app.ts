@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { namedMessage } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
-import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
@@ -14,6 +14,7 @@ import { message } from '../../text/history/history.js'
 import { type Access, accessProblem } from '../access.js'
 import { readJsonBytes } from '../bodies/body.js'
 import { type BodyThread, readBody } from '../bodies/bodyThread.js'
+import { REWARD_APP_OPTIONS } from '../optionKinds.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { rowThread, type ScoredRow, scoredRows } from './rows.js'
 
@@ -35,10 +36,6 @@ export interface RewardApp {
 }
 
 export const MAX_ROWS = 1024
-
-const OPTIONS: OptionKinds<RewardServerOptions> = {
-  ...{ env: aFunction, key: aRecord, maxRows: aNumber, maxBodyBytes: aNumber, access: aRecord },
-}
 
 interface Score {
   readonly reward: number
@@ -110,7 +107,7 @@ const getReward = async (options: RewardServerOptions, request: Request, thread:
  * typeof rewardApp({ env: envOfTask((source) => (tasks) => GSM8KEnv({ source, ...tasks })), key: keyFromSeed(1) }).fetch // 'function'
  */
 export const rewardApp = (options: RewardServerOptions): RewardApp => {
-  checkOptions('rewardApp', options, OPTIONS)
+  checkOptions('rewardApp', options, REWARD_APP_OPTIONS)
   const thread = rowThread(options.maxRows ?? MAX_ROWS)
   return {
     fetch: async (request) => {

@@ -10,7 +10,6 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage, type TemplateFailure } from '../../core/failure.js'
-import { oneOf } from '../../core/options.js'
 import { type History, truncateHistory } from '../history/history.js'
 import type { ItemRange } from '../jinja/scope.js'
 import { type CompiledTemplate, compileTemplate, type TemplateOutput } from '../jinja/template.js'
@@ -146,13 +145,15 @@ export const withToolPrompt = (template: ChatTemplate, format: ToolCallFormat): 
   return { ...template, tools: 'shown', toolPrompt: { format, place } }
 }
 
-const PROMPTS = oneOf('add', 'omit', 'continue')
+const PROMPTS: readonly unknown[] = ['add', 'omit', 'continue']
 
 /** Throws RangeError for options without an end of the text, as plain JavaScript may pass them. */
 const checkRenderOptions = (options: Partial<RenderOptions> | undefined): void => {
   const given = options?.generationPrompt
-  if (!PROMPTS.holds(given))
-    throw new RangeError(`render: options.generationPrompt must be ${PROMPTS.expected}, got ${JSON.stringify(given)}`)
+  if (!PROMPTS.includes(given))
+    throw new RangeError(
+      `render: options.generationPrompt must be 'add' or 'omit' or 'continue', got ${JSON.stringify(given)}`,
+    )
 }
 
 /**

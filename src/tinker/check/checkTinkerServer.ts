@@ -1,7 +1,7 @@
 /** Checks what a Tinker server computes: the conformance kit. */
 import { cell } from '../../core/cell.js'
 import { FailureError, orThrow } from '../../core/failure.js'
-import { aFunction, aList, aNumber, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { liveWebFetch } from '../../live/transport/webFetch.js'
 import type { TinkerFailure, TinkerFetch } from '../client/calls.js'
 import {
@@ -11,6 +11,7 @@ import {
   tinkerClient,
 } from '../client/tinkerClient.js'
 import type { TinkerTrainer } from '../client/trainer.js'
+import { CHECK_TINKER_SERVER_OPTIONS } from '../optionKinds.js'
 import { CHECKS } from './checks.js'
 import type { Bench, CheckOutcome, Repeater, TinkerCheck } from './measure.js'
 
@@ -24,12 +25,6 @@ export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'a
   readonly deadlineMs?: number
   /** Milliseconds after which a result is fetched, to see whether it is held. Default 5,000. */
   readonly futureMs?: number
-}
-
-const OPTIONS: OptionKinds<TinkerCheckOptions> = {
-  ...{ url: aText, apiKey: aText, fetch: aFunction, baseModel: aText, checks: aList },
-  ...{ deadlineMs: aNumber, futureMs: aNumber },
-  ...{ server: anything, wire: anything }, // checked by tinkerClient
 }
 
 /** Time limit of one request of a check. */
@@ -112,7 +107,7 @@ const posting =
  * Effects  trains small adapters on the server, and leaves two checkpoints.
  */
 export async function* checkTinkerServer(options: TinkerCheckOptions): AsyncGenerator<TinkerCheck> {
-  checkOptions('checkTinkerServer', options, OPTIONS)
+  checkOptions('checkTinkerServer', options, CHECK_TINKER_SERVER_OPTIONS)
   const { fetch: given, baseModel, checks = Object.keys(CHECKS), deadlineMs = 120_000, ...others } = options
   const { futureMs = 5000, ...rest } = others
   const unknown = checks.find((each) => CHECKS[each] === undefined)

@@ -5,20 +5,12 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Ids, Timers } from '../../core/capabilities.js'
 import { type Cell, cell } from '../../core/cell.js'
-import {
-  aFunction,
-  aNumber,
-  aRecord,
-  aText,
-  checkOptions,
-  eitherOf,
-  type OptionKinds,
-  oneOf,
-} from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { redact } from '../../core/secrets.js'
 import { liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
 import { liveWebFetch } from '../../live/transport/webFetch.js'
+import { TINKER_CLIENT_OPTIONS } from '../optionKinds.js'
 import type { TinkerLora } from '../protocol/jsonWire.js'
 import { parseTinkerPath } from '../protocol/paths.js'
 import { type CallCounts, type Calls, makeCalls, type TinkerFailure, type TinkerFetch } from './calls.js'
@@ -110,13 +102,6 @@ export interface TinkerClient {
 
 const HEARTBEAT_MS = 10_000
 const MAX_REPLY_BYTES = 2 ** 30
-
-const OPTIONS: OptionKinds<TinkerClientOptions> = {
-  ...{ url: aText, apiKey: aText, wire: oneOf('json', 'protobuf', 'either'), repeats: oneOf('recognized', 'unknown') },
-  server: oneOf('unknown', 'Tinker', 'Tandem', 'SkyRL', 'Open-RL'),
-  ...{ deadlineMs: aNumber, attemptMs: aNumber, chunks: aRecord },
-  ...{ fetch: aFunction, timers: aRecord, ids: eitherOf(aRecord) },
-}
 
 /** The JSON of a call, checked. */
 const checked = <T>(
@@ -227,7 +212,7 @@ const sessionOn = (
  * tinkerClient({ url: 'http://127.0.0.1:8000' }).counts().requests // 0
  */
 export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
-  checkOptions('tinkerClient', options, OPTIONS)
+  checkOptions('tinkerClient', options, TINKER_CLIENT_OPTIONS)
   const { url, apiKey = 'tml-none', deadlineMs = 600_000, attemptMs = 45_000, repeats } = options
   if (!URL.canParse(url)) throw new RangeError(`tinkerClient: url must be an address, got ${redact(url)}`)
   const web = options.fetch === undefined ? liveWebFetch({ maxBytes: MAX_REPLY_BYTES }) : undefined

@@ -5,7 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { ModelFailure } from '../../core/failure.js'
 import { formatKey, type Key } from '../../core/key.js'
-import { aNumber, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../data/batchRows.js'
 import { fileProblem } from '../../data/folderFiles.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
@@ -29,6 +29,7 @@ import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
 import type { TinkerFailure } from '../client/calls.js'
 import { gradientNorm } from '../client/gradientSums.js'
 import type { TinkerTrainer } from '../client/trainer.js'
+import { TINKER_LEARNER_OPTIONS, TINKER_LEARNER_PASSES_OPTIONS } from '../optionKinds.js'
 import { builtInData, builtInOf } from './builtInRoute.js'
 import { exactBackward, forwardLogProbs } from './exactRoute.js'
 import { logProbGradient, rowDatum, withPromptPlaces } from './policyGradients.js'
@@ -71,12 +72,6 @@ const stateSchema = z.strictObject({
   path: z.string(),
 })
 
-const OPTIONS: OptionKinds<TinkerLearnerOptions> = {
-  ...{ trainer: aRecord, baseModel: aText, loss: aRecord, optimizer: aRecord, key: anything },
-  ...{ passes: aRecord, maxGradNorm: aNumber, route: oneOf('exact', 'builtIn') },
-  ...{ offPolicy: aRecord, checkpointSeconds: aNumber },
-}
-
 const failed = (kind: LearnerFailure['kind'], reason: string, cause?: TinkerFailure): E.Either<LearnerFailure, never> =>
   E.left({ _tag: 'LearnerFailure', learner: NAME, kind, reason, ...(cause && { cause }) })
 
@@ -89,9 +84,9 @@ const isWholeTime = (seconds: number | undefined): boolean =>
 
 /** Errors: throws RangeError for settings that a server cannot have, all of them. */
 const check = (options: TinkerLearnerOptions): void => {
-  checkOptions(NAME, options, OPTIONS)
+  checkOptions(NAME, options, TINKER_LEARNER_OPTIONS)
   const { trainer, optimizer, loss, maxGradNorm = 1, route = 'exact', passes = {} } = options
-  checkOptions(`${NAME}, passes`, passes, { epochs: aNumber, miniBatches: aNumber })
+  checkOptions(`${NAME}, passes`, passes, TINKER_LEARNER_PASSES_OPTIONS)
   refuse(NAME, [
     optimizer.name !== 'adamW' && `a Tinker server has the optimizer adamW, got ${optimizer.name}`,
     optimizer.learningRate === undefined && 'the optimizer has no learning rate: adamW({ learningRate: 1e-4 })',

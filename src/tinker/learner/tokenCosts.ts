@@ -1,8 +1,9 @@
 /** Tokens and costs of the steps of a run on a Tinker server. */
 import { z } from 'zod'
 import { cell } from '../../core/cell.js'
-import { aNumber, checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '../../core/options.js'
 import type { TinkerClient } from '../client/tinkerClient.js'
+import { TOKEN_COSTS_OPTIONS } from '../optionKinds.js'
 
 /** Prices of a million tokens, in any currency. */
 export interface TokenPrices {
@@ -18,8 +19,6 @@ const price = z.number().nonnegative()
 /** The form of prices in JSON. */
 export const tokenPricesSchema = z.strictObject({ sent: price, sampled: price, trained: price })
 
-const KINDS = { sent: aNumber, sampled: aNumber, trained: aNumber }
-
 const MILLION = 1e6
 
 /**
@@ -33,7 +32,7 @@ export const tokenCosts = (
   prices?: TokenPrices,
 ): (() => Readonly<Record<string, number>>) => {
   if (prices !== undefined) {
-    checkOptions('tokenCosts', prices, KINDS)
+    checkOptions('tokenCosts', prices, TOKEN_COSTS_OPTIONS)
     refuse(
       'tokenCosts',
       (['sent', 'sampled', 'trained'] as const).map(

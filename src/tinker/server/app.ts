@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import { cell } from '../../core/cell.js'
 import type { Key } from '../../core/key.js'
-import { aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkOptions } from '../../core/options.js'
 import { liveCalendar, liveClock, liveTimers } from '../../live/clock.js'
 import { liveDigest } from '../../live/digest.js'
 import { liveFiles } from '../../live/files.js'
@@ -16,6 +16,7 @@ import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
 import { readBodyBytes, SMALL_BODY } from '../../serve/bodies/body.js'
 
 import type { ApiFailure } from '../../serve/requests/failure.js'
+import { TINKER_APP_OPTIONS } from '../optionKinds.js'
 import { REQUESTS } from '../protocol/jsonWire.js'
 import { PROTOBUF } from '../protocol/protobufWire.js'
 import { type DataPath, dataThread, jsonBodyAs, type RawBody, readData } from './bodies.js'
@@ -71,11 +72,6 @@ export interface TinkerApp {
   readonly fetch: (request: Request) => Promise<Response>
   /** Ends all sessions and frees everything. Checkpoints stay. */
   readonly close: () => Promise<void>
-}
-
-const OPTIONS: OptionKinds<TinkerServerOptions> = {
-  ...{ models: aRecord, checkpoints: aText, key: aRecord },
-  ...{ limits: aRecord, access: aRecord, world: aRecord },
 }
 
 const json = (body: object, status = 200): Response => Response.json(body, { status })
@@ -293,7 +289,7 @@ const deskOf = (options: TinkerServerOptions): Desk => {
  * Source   the Python SDK `tinker` 0.38. Differences are in `docs/guide/34-tinker.md`.
  */
 export const tinkerApp = (options: TinkerServerOptions): TinkerApp => {
-  checkOptions('tinkerApp', options, OPTIONS)
+  checkOptions('tinkerApp', options, TINKER_APP_OPTIONS)
   const desk = deskOf(options)
   const { apiKeys = [], corsOrigins = [] } = options.access ?? {}
   /** With several keys, each client has a desk of its own. */

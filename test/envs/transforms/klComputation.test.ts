@@ -169,8 +169,8 @@ describe('KLComputation', () => {
       KLComputation().step(state, { previous: empty(1), action }, null)
     expect((await refused(step(next, empty(1)))).reason).toContain('the action has no logProbs.response')
     expect((await refused(step(empty(1), actionOf([[-1]])))).reason).toBe('the state has no refLogProbs.response')
-    expect(() => KLComputation({ coefficient: Number.NaN, form: 'k9' as 'k1' })).toThrow(
-      /form must be .*; coefficient must be/,
-    ) // a wrong call
+    // Wrong calls.
+    expect(() => KLComputation({ form: 'k9' as 'k1' })).toThrow(/form must be 'k1' or .*, got "k9"/)
+    expect(() => KLComputation({ coefficient: Number.NaN })).toThrow('coefficient must be')
   })
 })

@@ -1,8 +1,9 @@
 /** The reward of IFEval: how many instructions a reply keeps. */
-import { aFunction, aRecord, checkOptions, oneOf } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import type { IfEvalRow } from '../../../data/datasets/ifEval.js'
 import type { RowTask } from '../../../data/task.js'
 import { withoutThoughts } from '../../../text/toolCalls/thoughts.js'
+import { IFEVAL_REWARD_OPTIONS } from '../../optionKinds.js'
 import { replyOf } from '../reply.js'
 import type { Answered, Reward, Scored } from '../reward.js'
 import type { CheckContext } from './check.js'
@@ -141,11 +142,7 @@ export interface IfEvalReward extends Reward<RowTask<IfEvalRow>> {
  * ifEvalReward({ detectLanguage: () => 'en', judged: 'reply' }).range[0] // 0
  */
 export const ifEvalReward = (options: IfEvalRewardOptions): IfEvalReward => {
-  checkOptions('ifEvalReward', options, {
-    judged: oneOf('answer', 'reply'),
-    aggregate: aRecord,
-    detectLanguage: aFunction,
-  })
+  checkOptions('ifEvalReward', options, IFEVAL_REWARD_OPTIONS)
   const { detectLanguage, judged = 'answer' } = options
   const { aggregate = weightedIfEval(judged === 'reply' ? { answerBlock: 0, thinkBlock: 0 } : {}) } = options
   return {

@@ -1,5 +1,6 @@
 /** The reward of MATH: 1 if the answer equals the reference answer. */
-import { aFunction, aList, aNumber, checkOptions } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
+import { MATH_REWARD_OPTIONS } from '../../optionKinds.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from '../answerScore.js'
 import { replyOf } from '../reply.js'
 import { type AnswerPlace, mathAnswerOf, unboxed } from './mathAnswer.js'
@@ -30,12 +31,7 @@ export interface MathRewardOptions extends AnswerRewardOptions {
  * mathReward().range // [0, 1]
  */
 export const mathReward = (options: MathRewardOptions = {}): AnswerReward => {
-  checkOptions('mathReward', options, {
-    places: aList,
-    secondOpinion: aFunction,
-    correctReward: aNumber,
-    formatReward: aNumber,
-  })
+  checkOptions('mathReward', options, MATH_REWARD_OPTIONS)
   const { places = ['block', 'box'], secondOpinion } = options
   return {
     name: 'math',

@@ -5,7 +5,7 @@ import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted }
 import type { Ids } from '../../../core/capabilities.js'
 import { errorMessage } from '../../../core/failure.js'
 import { type Limiter, limiter } from '../../../core/limiter.js'
-import { aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import type { EngineAbilities, EngineClient } from '../../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
 import type {
@@ -20,6 +20,7 @@ import type {
 import { data, type Ragged, ragged, raggedLength, raggedRow } from '../../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveIds } from '../../../live/ids.js'
+import { ENGINE_POLICY_OPTIONS } from '../../optionKinds.js'
 import { collectEvents, type Generated } from '../generateAll.js'
 import { samplingParams } from '../sampling/params.js'
 import { type ActionRow, actionRow, type MixedVersions, scoredRow } from './actionRows.js'
@@ -314,16 +315,6 @@ const scoring =
         ? E.left(policyFailure(shared.name, 'infrastructure', rows.left))
         : E.right(ragged('float32', rows.right))
     })
-
-const ENGINE_POLICY_OPTIONS: OptionKinds<EnginePolicyOptions> = {
-  engine: aRecord,
-  sampling: aRecord,
-  truncate: eitherOf(aRecord, oneOf('refuse')),
-  mixedVersions: oneOf('each', 'refuse', 'oldest'),
-  name: aText,
-  limits: aRecord,
-  ids: aRecord,
-}
 
 /**
  * Makes a policy of any engine, like `TransformersWrapper` for an in-process model.

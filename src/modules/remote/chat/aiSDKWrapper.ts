@@ -4,13 +4,14 @@ import type { Calendar, Timers } from '../../../core/capabilities.js'
 import { problemList } from '../../../core/failure.js'
 import { child, type Key } from '../../../core/key.js'
 import { limiter } from '../../../core/limiter.js'
-import { aFunction, aList, aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import type { ServingWeights } from '../../../data/engineClient.js'
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveCalendar, liveTimers } from '../../../live/clock.js'
 import { pauseMs, retryAfterMs } from '../../../live/transport/retry.js'
 import type { History } from '../../../text/history/history.js'
+import { AI_SDK_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { type AIError, aiError, aiResult, aiTurn } from './aiAnswer.js'
 import { type AIMessage, aiPrompt } from './aiPrompt.js'
 import { allAnswers } from './allAnswers.js'
@@ -18,13 +19,7 @@ import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, output
 import { type FailureKind, type FailureMaker, failureMaker, kindOfStatus, replyFailure } from './chatFailures.js'
 import { chatReply, tokensOf } from './chatReply.js'
 import { captureFields, seedOf } from './chatRequest.js'
-import {
-  CHAT_OPTIONS,
-  type ChatOptions,
-  type ChatSettings,
-  chatSettings,
-  type OpenAIWrapperOptions,
-} from './clientConfig.js'
+import { type ChatOptions, type ChatSettings, chatSettings, type OpenAIWrapperOptions } from './clientConfig.js'
 
 /** A call of a language model: the used part of the call options of the AI SDK's specification. */
 interface LanguageModelCall {
@@ -263,20 +258,6 @@ const promptsOf = (
   return problems.length === 0 ? E.right(prompts) : E.left(fail('asked', problemList(problems)))
 }
 
-const AI_SDK_OPTIONS: OptionKinds<AISDKConfig<never>> = {
-  ...CHAT_OPTIONS,
-  model: aRecord,
-  capture: oneOf('text', 'tokens'),
-  headers: aRecord,
-  providerOptions: aRecord,
-  seeds: oneOf('from-key', 'omit'),
-  attempts: aNumber,
-  maxConcurrent: aNumber,
-  secrets: aList,
-  weights: aFunction,
-  world: aRecord,
-}
-
 /**
  * Any language model of the AI SDK as a policy: what its provider packages make, which cover the
  * providers that LiteLLM does. The package `ai` itself is not needed.
@@ -296,7 +277,7 @@ const AI_SDK_OPTIONS: OptionKinds<AISDKConfig<never>> = {
 export const aiSDKWrapper = <C extends Capture = 'text'>(
   config: AISDKConfig<C>,
 ): Policy<HistoryPrompt, ChatOutput<C>> => {
-  checkOptions('aiSDKWrapper', config, AI_SDK_OPTIONS)
+  checkOptions('aiSDKWrapper', config, AI_SDK_WRAPPER_OPTIONS)
   const settings = chatSettings(asClient(config))
   const fail = failureMaker(NAME, config.secrets)
   const world: AIWorld = { timers: liveTimers, calendar: liveCalendar, ...config.world }

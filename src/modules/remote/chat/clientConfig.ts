@@ -1,7 +1,6 @@
 /** Options of requests to a chat server: those of AgentFly's `ClientConfig`, and others. */
 
 import type { Transport } from '../../../core/http.js'
-import { aList, aNumber, aRecord, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { ServingWeights } from '../../../data/engineClient.js'
 import type { SamplingRecord } from '../../../data/policy.js'
 import type { Capture } from './chatAction.js'
@@ -65,17 +64,6 @@ export interface ChatOptions {
   readonly stop?: readonly string[]
   readonly tools?: readonly ChatTool[]
   readonly toolChoice?: ToolChoice
-}
-
-/** The options of chat requests, for `checkOptions`. */
-export const CHAT_OPTIONS: OptionKinds<ChatOptions> = {
-  timeoutSeconds: aNumber,
-  temperature: aNumber,
-  maxNewTokens: aNumber,
-  topP: aNumber,
-  stop: aList,
-  tools: aList,
-  toolChoice: eitherOf(aRecord, oneOf('auto', 'none', 'required')),
 }
 
 /** A chat server, and how it is asked. The defaults are AgentFly's. */

@@ -6,7 +6,7 @@ import { problemList } from '../../../core/failure.js'
 import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import { child, type Key } from '../../../core/key.js'
-import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import type { ActOptions, HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
@@ -14,6 +14,7 @@ import { type History, sameHistory } from '../../../text/history/history.js'
 import type { OpenAiMessage } from '../../../text/history/openAiChat.js'
 import { writtenArguments } from '../../../text/history/writtenArguments.js'
 import { callIds } from '../../../text/toolCalls/callMessage.js'
+import { OPENAI_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { reportedStatus } from '../failures.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
 import { type FailureMaker, failureMaker, httpPolicyFailure, replyFailure } from './chatFailures.js'
@@ -21,7 +22,6 @@ import { type ChatReply, chatReply, tokensOf, turnsOf } from './chatReply.js'
 import { chatBody, promptMessages } from './chatRequest.js'
 import { streamedAnswer } from './chatStream.js'
 import {
-  CHAT_OPTIONS,
   type ChatSettings,
   chatSettings,
   DEFAULT_BASE_URL,
@@ -250,19 +250,6 @@ export const chatTransport = (
   })
 }
 
-const CLIENT_OPTIONS: OptionKinds<OpenAIWrapperOptions<never>> = {
-  ...CHAT_OPTIONS,
-  model: aText,
-  capture: oneOf('text', 'tokens'),
-  baseUrl: aText,
-  apiKey: aText,
-  maxRequestsPerMinute: aNumber,
-  extraBody: aRecord,
-  dialect: aRecord,
-  weights: aFunction,
-  transport: aRecord,
-}
-
 /**
  * Any server with OpenAI's chat endpoint as a policy: OpenAI, vLLM, SGLang, `tandem serve`,
  * LiteLLM, OpenRouter.
@@ -289,7 +276,7 @@ const CLIENT_OPTIONS: OptionKinds<OpenAIWrapperOptions<never>> = {
  * OpenAIWrapper({ model: 'policy', baseUrl: 'http://127.0.0.1:8000/v1' }).name // 'OpenAIWrapper'
  */
 export const OpenAIWrapper = <C extends Capture = 'text'>(config: OpenAIWrapperOptions<C>): ChatPolicy<C> => {
-  checkOptions('OpenAIWrapper', config, CLIENT_OPTIONS)
+  checkOptions('OpenAIWrapper', config, OPENAI_WRAPPER_OPTIONS)
   const settings = chatSettings(config)
   const transport = config.transport ?? chatTransport(config)
   const fail = failureMaker(NAME, config.apiKey === undefined ? [] : [config.apiKey])

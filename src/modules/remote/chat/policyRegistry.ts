@@ -2,7 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../../../core/failure.js'
-import { aRecord, aText, checkOptions, type OptionKinds } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../../data/policy.js'
 import { data } from '../../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
@@ -10,6 +10,7 @@ import { liveEnvironment, livePackages } from '../../../live/environment.js'
 import { liveFiles } from '../../../live/files.js'
 import { liveHub } from '../../../live/hub.js'
 import { message } from '../../../text/history/history.js'
+import { RESOLVE_POLICY_OPTIONS } from '../../optionKinds.js'
 import { makeVLLMWorker } from '../vllmWorker/vllmWorker.js'
 import { inProcess } from './policyInProcess.js'
 import { readVariables, registryFailure } from './policyKeys.js'
@@ -55,18 +56,6 @@ const PREFIXES: Readonly<
   scripted: ['scripted_4', scripted],
 }
 
-const RESOLVE_OPTIONS: OptionKinds<RegistryOptions> = {
-  sampling: aRecord,
-  limits: aRecord,
-  vllmModels: aText,
-  litellmModels: aText,
-  providers: aRecord,
-  names: aRecord,
-  fallbackFormat: aRecord,
-  envFile: aText,
-  world: aRecord,
-}
-
 const checkNames = (names: Readonly<Record<string, readonly string[]>>): void => {
   const all = Object.values(names).flat()
   const twice = all.find((name, i) => all.indexOf(name) !== i)
@@ -97,7 +86,7 @@ const checkNames = (names: Readonly<Record<string, readonly string[]>>): void =>
  * Source   Game Reasoning Arena's registry.
  */
 export const resolvePolicy = (name: string, options: RegistryOptions = {}): TE.TaskEither<Failure, NamedPolicy> => {
-  checkOptions('resolvePolicy', options, RESOLVE_OPTIONS)
+  checkOptions('resolvePolicy', options, RESOLVE_POLICY_OPTIONS)
   const { names = {} } = options
   checkNames(names)
   const [, prefix = '', rest = ''] = /^([a-z]+)_(.+)$/s.exec(listedAs(names, name)) ?? []

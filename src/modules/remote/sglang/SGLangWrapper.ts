@@ -1,7 +1,8 @@
 /** SGLang as a policy. */
 import type { EngineClient } from '../../../data/engineClient.js'
+import { SGLANG_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { checkWrapper } from '../../wrapperNames.js'
-import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'
+import { type ClientPolicy, clientPolicy, type WrapperOptions } from '../clientPolicy.js'
 import { type SGLangClientOptions, sglangClient } from './client.js'
 
 export type SGLangWrapperOptions = WrapperOptions &
@@ -40,6 +41,6 @@ const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
  * const policy = SGLangWrapper({ url: 'http://127.0.0.1:30000', sampling: { maxTokens: 64 } })
  */
 export const SGLangWrapper = (options: SGLangWrapperOptions): ClientPolicy => {
-  checkWrapper<SGLangWrapperOptions>('SGLangWrapper', options, SERVER_OPTIONS)
+  checkWrapper('SGLangWrapper', options, SGLANG_WRAPPER_OPTIONS)
   return clientPolicy('SGLangWrapper', clientsOf(options), options)
 }

@@ -1,9 +1,10 @@
 /** SGLang as an engine: sampling, control, weights and adapters over HTTP. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Timers } from '../../../core/capabilities.js'
-import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import { liveTimers } from '../../../live/clock.js'
+import { SGLANG_CLIENT_OPTIONS } from '../../optionKinds.js'
 import { makeRequestGate } from '../requestGate.js'
 import type { Delivery } from '../vllm/wireRequest.js'
 import { type SGLangAddress, type SGLangServer, sglangServer } from './calls.js'
@@ -131,21 +132,6 @@ const pausing = (
       return resumed
     },
   }
-}
-
-const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
-  url: aText,
-  apiKey: aText,
-  logProbs: oneOf('edited', 'tempered', 'probe'),
-  vocabularySize: aNumber,
-  endTokens: aList,
-  adminKey: aText,
-  delivery: oneOf('auto', 'whole', 'stream'),
-  float: oneOf('F32', 'F16', 'BF16'),
-  maxCallBytes: aNumber,
-  limits: aRecord,
-  timers: aRecord,
-  transport: aRecord,
 }
 
 /**

@@ -7,11 +7,12 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files, Ids } from '../../../core/capabilities.js'
 import { describe } from '../../../core/failure.js'
-import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import type { WeightSource } from '../../../data/generation.js'
 import { liveFiles } from '../../../live/files.js'
 import { liveIds } from '../../../live/ids.js'
+import { VLLM_CLIENT_OPTIONS } from '../../optionKinds.js'
 import { engineFailure } from '../failures.js'
 import { makeRequestGate } from '../requestGate.js'
 import { adapterFolders } from './adapterFolders.js'
@@ -88,25 +89,6 @@ const ARRAYS =
   'weights as arrays cannot be sent to this server: write a checkpoint folder that the server can read and load that, as vLLMUpdater does'
 
 const NO_FOLDER = 'the client has no sharedFolder, which is needed to transfer adapters'
-
-const VLLM_CLIENT_OPTIONS: OptionKinds<VLLMClientOptions> = {
-  url: aText,
-  apiKey: aText,
-  model: aText,
-  logProbsMode: oneOf('raw', 'processed'),
-  endTokens: aList,
-  maxConcurrent: aNumber,
-  vocabularySize: aNumber,
-  endpoint: oneOf('auto', 'generate', 'completions'),
-  delivery: oneOf('whole', 'stream'),
-  sharedFolder: aText,
-  serverFolder: aText,
-  deadlineMs: aNumber,
-  controlMs: aNumber,
-  files: aRecord,
-  ids: aRecord,
-  transport: aRecord,
-}
 
 /**
  * Makes a client of one vLLM server, version 0.10.2 or newer, or of `tandem serve`.

@@ -1,8 +1,7 @@
-/** vLLM as a policy. */
-import { aText } from '../../../core/options.js'
 import type { EngineClient } from '../../../data/engineClient.js'
+import { VLLM_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { checkWrapper } from '../../wrapperNames.js'
-import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'
+import { type ClientPolicy, clientPolicy, type WrapperOptions } from '../clientPolicy.js'
 import { type VLLMClientOptions, vLLMClient } from './client.js'
 
 /** The common settings of all replicas. */
@@ -46,6 +45,6 @@ const clientsOf = (options: VLLMWrapperOptions): readonly EngineClient[] => {
  * const policy = vLLMWrapper({ url: 'http://127.0.0.1:8000', model: 'policy', generateKwargs: { maxNewTokens: 64 } })
  */
 export const vLLMWrapper = (options: VLLMWrapperOptions): ClientPolicy => {
-  checkWrapper<VLLMWrapperOptions>('vLLMWrapper', options, { ...SERVER_OPTIONS, model: aText })
+  checkWrapper('vLLMWrapper', options, VLLM_WRAPPER_OPTIONS)
   return clientPolicy('vLLMWrapper', clientsOf(options), options)
 }

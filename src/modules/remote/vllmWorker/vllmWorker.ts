@@ -4,21 +4,13 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
 import type { ProcessEnd, Processes, RunningProcess } from '../../../core/capabilities.js'
 import type { Transport } from '../../../core/http.js'
-import {
-  aFunction,
-  aList,
-  aNumber,
-  aRecord,
-  aText,
-  checkOptions,
-  type OptionKinds,
-  oneOf,
-} from '../../../core/options.js'
+import { checkOptions } from '../../../core/options.js'
 import { redact } from '../../../core/secrets.js'
 import type { EngineClient } from '../../../data/engineClient.js'
 import { liveProcesses } from '../../../live/processes.js'
 import { harmless } from '../../../live/thrown.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
+import { MAKE_VLLM_WORKER_OPTIONS } from '../../optionKinds.js'
 import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'
 import { engineArguments, type VLLMEngineArguments, withEngineDefaults } from './engineArguments.js'
@@ -205,21 +197,6 @@ const servedName = ({ model, servedModelName, ...rest }: VLLMEngineArguments): s
   return typeof first === 'string' ? first : model
 }
 
-const VLLM_WORKER_OPTIONS: OptionKinds<VLLMWorkerOptions> = {
-  command: aList,
-  flavor: oneOf('vllm', 'tandem'),
-  port: aNumber,
-  apiKey: aText,
-  sharedFolder: aText,
-  env: aRecord,
-  startMs: aNumber,
-  graceMs: aNumber,
-  onLine: aFunction,
-  signal: aRecord,
-  processes: aRecord,
-  transport: aFunction,
-}
-
 /**
  * Starts a vLLM-like server on this computer, and waits until it is healthy.
  *
@@ -240,7 +217,7 @@ export const makeVLLMWorker = (
   config: VLLMEngineArguments,
   options: VLLMWorkerOptions = {},
 ): TaskEither<WorkerFailure, VLLMWorker> => {
-  checkOptions('makeVLLMWorker', options, VLLM_WORKER_OPTIONS)
+  checkOptions('makeVLLMWorker', options, MAKE_VLLM_WORKER_OPTIONS)
   return async () => {
     const { command = ['vllm', 'serve'], flavor = 'vllm', apiKey, processes = liveProcesses } = options
     const [program, ...before] = command
