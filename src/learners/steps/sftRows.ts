@@ -7,7 +7,7 @@ import type { LossRows } from '../../objectives/lossRows.js'
 import type { History } from '../../text/history/history.js'
 import { SFT_ROWS_OPTIONS } from '../optionKinds.js'
 
-/** Rows for supervised training. Prompts have at least one token each, to predict the first from. */
+/** Rows for supervised training. Prompts have at least one token, to predict the first from. */
 export interface SFTRows extends Pick<LossRows, 'prompts' | 'completions' | 'masks'> {
   /** Per token of the completion, for losses with a reference model. */
   readonly refLogProbs?: readonly ArrayLike<number>[]
