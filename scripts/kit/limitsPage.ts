@@ -183,7 +183,8 @@ export const LIMIT_GROUPS: readonly LimitGroup[] = [
     },
   }),
   group('Options of commands', {
-    intro: '`--max-model-len` is at most the number of positions of the model.',
+    intro:
+      '`--max-model-len` is at most the number of positions of the model, and `--kv-cache-bytes` the memory of the machine or of its container.',
     limits: OPTION_LIMITS,
     meanings: {
       '--count': 'completions of `tandem sample`',

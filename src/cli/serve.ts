@@ -1,10 +1,11 @@
 /** `tandem serve`: serves a model over HTTP with vLLM's protocol. */
-import { Argument, Command, Option } from 'commander'
+import { Argument, Command, InvalidArgumentError, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import type { LLMEngine } from '../data/generation.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { liveMachine } from '../live/machine.js'
 import { isLoopback } from '../live/transport/loopback.js'
 import { serveApp } from '../serve/app.js'
 import type { ReadAdapter } from '../serve/requests/served.js'
@@ -135,6 +136,14 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
   })
 }
 
+/** Parses the memory for the KV cache, which is at most that of the machine. */
+const cacheBytes = (text: string): number => {
+  const bytes = positiveInteger(text)
+  const most = liveMachine.memoryBytes()
+  if (bytes > most) throw new InvalidArgumentError(`It must be at most ${most}, the memory of this machine.`)
+  return bytes
+}
+
 /** Makes the command, with an engine started by `startServed`. */
 export const serveCommand = (startServed: StartServedEngine): Command => {
   const command = new Command('serve')
@@ -156,7 +165,7 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .addOption(
       new Option('--max-num-seqs <n>', 'most requests decoded at a time').argParser(countFor('--max-num-seqs')),
     )
-    .addOption(new Option('--kv-cache-bytes <n>', 'memory for the KV cache').argParser(positiveInteger))
+    .addOption(new Option('--kv-cache-bytes <n>', 'memory for the KV cache').argParser(cacheBytes))
     .option('--no-enable-prefix-caching', 'keep no keys and values of finished requests')
     .addOption(
       new Option('--max-logprobs <n>', 'most log-probabilities per token').argParser(naturalNumber).default(20),

@@ -10,6 +10,7 @@ import { listening, locatedModel, type ServerFlags, sayLine, servedNames, untilS
 interface TinkerFlags extends EngineOptions, ServerFlags {
   readonly tinkerCheckpoints: string
   readonly servedModelName?: readonly string[]
+  readonly kvCacheBytes?: number
 }
 
 /** Trains and samples a model for clients until a signal arrives. */
@@ -24,9 +25,14 @@ export const serveTinker = async (given: string, flags: TinkerFlags): Promise<vo
     key: keyFromSeed(flags.seed),
     access: { apiKeys: keys, corsOrigins: flags.allowedOrigins ?? [] },
     ...(flags.maxBodyBytes !== undefined && { limits: { bodyBytes: flags.maxBodyBytes } }),
+    ...(flags.kvCacheBytes !== undefined && { cacheBytes: flags.kvCacheBytes }),
   })
   const server = await listening(app, app, flags)
   warnIfOpen(host, keys)
+  for (const { metrics } of await app.metrics())
+    sayLine(
+      `KV cache up to ${Math.ceil(metrics.cacheBytes / 2 ** 20)} MiB, as much for each sampler with weights of its own`,
+    )
   sayLine(`checkpoints in ${resolve(flags.tinkerCheckpoints)}`)
   await untilStopped(
     server,

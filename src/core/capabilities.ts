@@ -114,8 +114,13 @@ export interface Packages {
 
 /** The memory of this machine. */
 export interface Memory {
-  /** Returns the number of bytes that this process may still allocate. */
+  /**
+   * Returns the number of bytes that this process may still allocate, without those that other
+   * processes have reserved and do not use yet.
+   */
   readonly free: () => number
+  /** Reserves bytes that this process will use. The result ends the reservation. */
+  readonly reserve: (bytes: number) => () => void
 }
 
 /** One end of a channel between two threads: messages arrive in order, as structured clones. */

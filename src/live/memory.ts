@@ -1,6 +1,7 @@
 /** The memory of this machine. */
 import { freemem } from 'node:os'
 import type { Memory } from '../core/capabilities.js'
+import { reserveBytes, untouchedBytes } from './reservations.js'
 
 /**
  * Returns the memory limit of this process in bytes, such as a container's, or a very large number
@@ -11,7 +12,11 @@ const limitBytes = (): number => {
   return limit === undefined || limit === 0 ? Number.MAX_SAFE_INTEGER : limit
 }
 
-/** Free memory of the system, or the rest of this process's limit if that is smaller. */
+/**
+ * Free memory of the system, or the rest of this process's limit if that is smaller, without what
+ * is reserved.
+ */
 export const liveMemory: Memory = {
-  free: () => Math.max(0, Math.min(freemem(), limitBytes() - process.memoryUsage.rss())),
+  free: () => Math.max(0, Math.min(freemem(), limitBytes() - process.memoryUsage.rss()) - untouchedBytes()),
+  reserve: reserveBytes,
 }

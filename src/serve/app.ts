@@ -15,7 +15,7 @@ import { thoughtTagsOf } from '../text/toolCalls/thoughts.js'
 import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from './bodies/body.js'
 import { type BodyThread, readBody } from './bodies/bodyThread.js'
-import { metricsText } from './metrics.js'
+import { metricsAnswer } from './metrics.js'
 import { SERVE_APP_OPTIONS } from './optionKinds.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './requests/failure.js'
 import { responseMemory } from './requests/responseMemory.js'
@@ -95,10 +95,10 @@ const health = async ({ engine }: Served): Promise<Answer> => {
   return E.right(new Response(null, { status: isAlive ? 200 : 503 }))
 }
 
-const metrics = async ({ engine, model, adapters }: Served): Promise<Answer> => {
-  const text = await metricsText(await engine.metrics(), { model: model.names[0]!, adapters: [...adapters.keys()] })
-  return E.right(new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } }))
-}
+const metrics = async ({ engine, model, adapters }: Served): Promise<Answer> =>
+  E.right(
+    await metricsAnswer([{ metrics: await engine.metrics(), model: model.names[0]!, adapters: [...adapters.keys()] }]),
+  )
 
 const ENDPOINTS: readonly Endpoint[] = [
   get('/health', health),

@@ -71,18 +71,14 @@ const histograms = (metrics: EngineMetrics, labels: Labels): readonly Family[] =
   histogram('vllm:e2e_request_latency_seconds', 'Time from arrival to end.', labels, metrics.endToEnd),
 ]
 
-/** The metrics of a server in addition to those of its engine. */
-export interface ServerGauges {
+/** An engine to report: its metrics, the name of its model and its adapters. */
+export interface ReportedEngine {
+  readonly metrics: EngineMetrics
   readonly model: string
   readonly adapters: readonly string[]
 }
 
-/**
- * Returns the metrics as text.
- *
- * Units    seconds, tokens, requests.
- */
-export const metricsText = (metrics: EngineMetrics, { model, adapters }: ServerGauges): Promise<string> => {
+const familiesOf = ({ metrics, model, adapters }: ReportedEngine): readonly Family[] => {
   const labels = { model_name: model, engine: '0' }
   const adapterInfo = family('vllm:lora_requests_info', 'Adapters that are loaded.', 'gauge', [
     {
@@ -94,11 +90,15 @@ export const metricsText = (metrics: EngineMetrics, { model, adapters }: ServerG
       value: 1,
     },
   ])
-  const families = [
-    ...gauges(metrics, labels),
-    ...counters(metrics, labels),
-    ...histograms(metrics, labels),
-    adapterInfo,
-  ]
-  return AggregatorRegistry.aggregate([families]).metrics()
+  return [...gauges(metrics, labels), ...counters(metrics, labels), ...histograms(metrics, labels), adapterInfo]
+}
+
+/**
+ * Returns the metrics of engines as the answer of `/metrics`.
+ *
+ * Units    seconds, tokens, requests.
+ */
+export const metricsAnswer = async (engines: readonly ReportedEngine[]): Promise<Response> => {
+  const text = await AggregatorRegistry.aggregate(engines.map((engine) => [...familiesOf(engine)])).metrics()
+  return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } })
 }

@@ -7,6 +7,8 @@ import { compiled } from './compiled.js'
 interface ServeProcess {
   readonly url: string
   readonly pid: number
+  /** Returns what it has printed. */
+  readonly lines: () => readonly string[]
   /** Ends it politely. */
   readonly stop: () => Promise<void>
 }
@@ -41,7 +43,7 @@ export const startServe = async (folder: string, name: string, ...more: readonly
     running.ended.then(() => Promise.reject(new Error(`tandem serve has ended:\n${lines.join('\n')}`))),
   ])
   return {
-    ...{ url, pid: running.pid },
+    ...{ url, pid: running.pid, lines: () => lines },
     stop: async () => void (await running.stop(60_000)),
   }
 }

@@ -24,6 +24,7 @@ export const tinkerServer = (
   return {
     checkpoints,
     fetch: app.fetch,
+    metrics: app.metrics,
     close: async () => {
       await app.close()
       rmSync(checkpoints, { recursive: true, force: true })

@@ -88,15 +88,23 @@ const MEMORY_SHARE = 0.25
 /** Default number of sequences of full length for each row, those of the prefix cache included. */
 const SEQUENCES_PER_ROW = 2
 
-/** Default bytes for keys and values: a share of free memory, at most what the model can use. */
+/**
+ * Default bytes for keys and values: a share of free memory, at least one sequence of full length,
+ * and at most what the model can use.
+ */
 const defaultBytes = (
   { bytesPerToken }: ModelRunner,
   { maxModelLength, maxConcurrent }: Pick<EngineLimits, 'maxModelLength' | 'maxConcurrent'>,
   memory: Memory,
-): number =>
-  Math.min(Math.floor(MEMORY_SHARE * memory.free()), SEQUENCES_PER_ROW * maxConcurrent * maxModelLength * bytesPerToken)
+): number => {
+  const sequence = maxModelLength * bytesPerToken
+  return Math.min(
+    Math.max(sequence, Math.floor(MEMORY_SHARE * memory.free())),
+    SEQUENCES_PER_ROW * maxConcurrent * sequence,
+  )
+}
 
-const limitsOf = ({ runner, limits = {}, memory = liveMemory }: LLMEngineOptions): EngineLimits => {
+const limitsOf = ({ runner, limits = {} }: LLMEngineOptions, memory: Memory): EngineLimits => {
   const { maxConcurrent = 64 } = limits
   const maxModelLength = Math.min(limits.maxModelLength ?? runner.maxLength, runner.maxLength)
   return {
@@ -135,14 +143,16 @@ const refusedWeights = (reason: string): Either<WeightFailure, never> =>
  * keys and values runs out, the youngest rows are computed again later. Calls that load weights run
  * one after the other.
  *
- * Effects  owns the runner and one share of `params` until `close`. Runs in this thread, one step
- *          at a time.
+ * Effects  owns the runner and one share of `params` until `close`, and reserves the memory for
+ *          keys and values, which other engines of this machine leave free. Runs in this thread, one
+ *          step at a time.
  * Cost     each step computes up to `prefillTokens` prompt tokens and one token of each row.
  */
 export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
   checkOptions('makeLLMEngine', options, MAKE_LLM_ENGINE_OPTIONS)
-  const { runner, model, clock = liveClock } = options
-  const limits = limitsOf(options)
+  const { runner, model, clock = liveClock, memory = liveMemory } = options
+  const limits = limitsOf(options, memory)
+  const unreserve = memory.reserve(limits.memoryBytes)
   const { maxModelLength, maxConcurrent } = limits
   const { vocabularySize } = runner
   const info: EngineInfo = { maxModelLength, vocabularySize, maxConcurrent, endTokens: model.endTokens }
@@ -260,6 +270,7 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
     scheduler.release()
     weights.release()
     runner.release()
+    unreserve()
   }
 
   return {

@@ -15,6 +15,7 @@ import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
 import { readBodyBytes, SMALL_BODY } from '../../serve/bodies/body.js'
 
+import { metricsAnswer, type ReportedEngine } from '../../serve/metrics.js'
 import type { ApiFailure } from '../../serve/requests/failure.js'
 import { TINKER_APP_OPTIONS } from '../optionKinds.js'
 import { REQUESTS } from '../protocol/jsonWire.js'
@@ -39,7 +40,7 @@ import {
 } from './desk.js'
 import { makeFutures } from './futures.js'
 import { allCheckpoints, runRoute, trainingRuns, weightsInfo } from './recordRoutes.js'
-import { makeSamplers } from './samplers.js'
+import { makeSamplers, type Samplers } from './samplers.js'
 import { cancelFutures, createSamplingSession, finishedFutures, sample, samplerInfo } from './samplingRoutes.js'
 import { makeArithmetic } from './trainer.js'
 import {
@@ -62,6 +63,11 @@ export interface TinkerServerOptions {
   /** Of sampling requests without a seed. */
   readonly key: Key
   readonly limits?: Partial<TinkerLimits>
+  /**
+   * Memory for the keys and values of each sampler with weights of its own. Default: that of
+   * `makeLLMEngine`.
+   */
+  readonly cacheBytes?: number
   readonly access?: { readonly apiKeys?: readonly string[]; readonly corsOrigins?: readonly string[] }
   /** Default: the real one. */
   readonly world?: Partial<TinkerWorld>
@@ -70,6 +76,8 @@ export interface TinkerServerOptions {
 /** A Tinker server without a socket. */
 export interface TinkerApp {
   readonly fetch: (request: Request) => Promise<Response>
+  /** Reads the metrics of the samplers of each base model. */
+  readonly metrics: () => Promise<readonly ReportedEngine[]>
   /** Ends all sessions and frees everything. Checkpoints stay. */
   readonly close: () => Promise<void>
 }
@@ -201,6 +209,14 @@ const capabilities = ({ hosts }: Desk): object => ({
   })),
 })
 
+/** The metrics of each model. Names of one model share its samplers. */
+const metricsOf = ({ hosts }: Desk): ReturnType<TinkerApp['metrics']> => {
+  const first = new Map([...hosts.values()].toReversed().map(({ name, samplers }) => [samplers, name]))
+  return Promise.all(
+    [...first].toReversed().map(async ([samplers, model]) => ({ model, ...(await samplers.metrics()) })),
+  )
+}
+
 const got = async (desk: Desk, path: string, query: URLSearchParams): Promise<Answer<object> | undefined> => {
   if (path === '/healthz') return E.right({ status: 'ok', server: 'tandem' })
   if (path === '/get_server_capabilities') return E.right(capabilities(desk))
@@ -223,6 +239,8 @@ const got = async (desk: Desk, path: string, query: URLSearchParams): Promise<An
 
 const answerTo = async (desk: Desk, request: Request): Promise<Answer<object | Response>> => {
   const url = new URL(request.url)
+  if (url.pathname === '/metrics' && request.method === 'GET')
+    return E.right(await metricsAnswer(await metricsOf(desk)))
   const path = url.pathname.replace(/^.*?\/api\/v1(?=\/)/, '')
   const run = await runRoute(desk, path, request)
   if (run !== undefined) return run
@@ -254,6 +272,10 @@ const deskOf = (options: TinkerServerOptions): Desk => {
     report: reportError,
     ...options.world,
   }
+  const { cacheBytes: memoryBytes } = options
+  const samplers = new Map<Pretrained, Samplers>()
+  for (const model of Object.values(options.models))
+    if (!samplers.has(model)) samplers.set(model, makeSamplers(model, memoryBytes === undefined ? {} : { memoryBytes }))
   const hosts = Object.entries(options.models).map(
     ([name, model]) =>
       [
@@ -262,7 +284,7 @@ const deskOf = (options: TinkerServerOptions): Desk => {
           name,
           model,
           trainer: makeArithmetic(model.config, limits.microBatchTokens),
-          samplers: makeSamplers(model, {}),
+          samplers: samplers.get(model)!,
         },
       ] as const,
   )
@@ -303,6 +325,7 @@ export const tinkerApp = (options: TinkerServerOptions): TinkerApp => {
   const isAllowed = async ({ headers }: Request): Promise<boolean> =>
     apiKeys.length === 0 || isAuthorized(givenKey(headers), apiKeys)
   return {
+    metrics: () => metricsOf(desk),
     fetch: async (request) => {
       if (request.method !== 'GET' && !mayCome(request.headers, corsOrigins))
         return refusal({ status: 403, detail: 'requests from pages of this origin are not allowed', category: 'user' })

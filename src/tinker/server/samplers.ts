@@ -12,6 +12,7 @@ import { adapterWeights } from '../../modules/lora/weights.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { sharedParams } from '../../modules/pretrained/sharedParams.js'
 import type { Params } from '../../modules/transformer/params.js'
+import type { ReportedEngine } from '../../serve/metrics.js'
 import type { SampleResult, TopTokens } from '../protocol/values.js'
 import type { Snapshot } from './trainedModel.js'
 
@@ -29,6 +30,8 @@ export interface Samplers {
   readonly base: HostSampler
   /** Errors: `Left` for an adapter that does not fit. The snapshot belongs to the sampler. */
   readonly open: (name: string, snapshot: Snapshot) => Promise<E.Either<string, HostSampler>>
+  /** Reads the metrics of the engine of the base model and its adapters, which is started. */
+  readonly metrics: () => Promise<Omit<ReportedEngine, 'model'>>
   readonly close: () => Promise<void>
 }
 
@@ -80,6 +83,10 @@ export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): 
       if (E.isLeft(loaded)) return E.left(loaded.left.reason)
       const unload = async (): Promise<void> => void (await baseEngine().unloadAdapter(name)())
       return E.right(sampling(baseEngine, name, unload))
+    },
+    metrics: async () => {
+      const engine = baseEngine()
+      return { metrics: await engine.metrics(), adapters: await engine.adapters() }
     },
     close: async () => {
       isClosed = true

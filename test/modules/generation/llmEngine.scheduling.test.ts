@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import type { GenerationRequest } from '../../../src/data/generation.js'
-import { liveMemory } from '../../../src/live/memory.js'
 import { generateAll } from '../../../src/modules/generation/generateAll.js'
 import { answer, idsOf, PROMPT, refusal, requestOf } from '../../kit/engineSuiteParts.js'
 import { type ScriptedEngineOptions, scriptedEngine } from '../../kit/scriptedEngine.js'
@@ -37,7 +36,10 @@ describe('steps of the engine', () => {
   it('keeps by default at most two sequences of full length for each row, however much memory is free', async () => {
     const clock = turnClock()
     const limits = { maxConcurrent: 3, maxModelLength: 40 }
-    const stage = { clock, ...scriptedEngine({ clock, limits, memory: { ...liveMemory, free: () => 1e12 } }) }
+    const stage = {
+      clock,
+      ...scriptedEngine({ clock, limits, memory: { free: () => 1e12, reserve: () => () => undefined } }),
+    }
     expect((await stage.engine.metrics()).cacheBytes).toBe(2 * 3 * 40 * TOY_BYTES)
     await close(stage)
   })
