@@ -183,8 +183,10 @@ export const LIMIT_GROUPS: readonly LimitGroup[] = [
     },
   }),
   group('Options of commands', {
-    intro:
-      '`--max-model-len` is at most the number of positions of the model, and `--kv-cache-bytes` the memory of the machine or of its container.',
+    intro: [
+      '`--max-model-len` is at most the number of positions of the model, and `--kv-cache-bytes` the',
+      'memory of the machine or of its container.',
+    ].join(' '),
     limits: OPTION_LIMITS,
     meanings: {
       '--count': 'completions of `tandem sample`',

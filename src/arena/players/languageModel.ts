@@ -7,7 +7,7 @@ import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../
 import { data, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
-import type { GamePromptOptions } from '../../envs/games/gameText.js'
+import { type GamePromptOptions, playableText } from '../../envs/games/gameText.js'
 import type { ReplyScorer } from '../../modules/remote/chat/policyLookup.js'
 import { History, type Message, message, textOf } from '../../text/history/history.js'
 import { LANGUAGE_MODEL_PLAYER_OPTIONS } from '../optionKinds.js'
@@ -109,7 +109,8 @@ export const languageModelPlayer = (options: LanguageModelPlayerOptions): Player
         const reasoning = reasoningOf(reply)
         const text = textOf(reply)
         return E.right({
-          ...readMove(scene, text),
+          ...readMove(scene, playableText(reply)),
+          text,
           ...(reasoning !== '' && { reasoning }),
           ...(usage !== undefined && { usage }),
         })

@@ -12,7 +12,7 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { assign, type DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { History, type Message, message, textOf } from '../../text/history/history.js'
+import { History, type Message, message } from '../../text/history/history.js'
 import { MultiAgentEnv, type MultiAgentState } from '../agents/multiAgentEnv.js'
 import type { AgentTurn } from '../agents/turnOrder.js'
 import { type Env, requireBatchSize } from '../base/env.js'
@@ -27,7 +27,7 @@ import {
   type PlayRules,
   sceneAfter,
 } from './gameScene.js'
-import { gamePrompt, nextGamePrompt, parseAction } from './gameText.js'
+import { gamePrompt, nextGamePrompt, parseAction, playableText } from './gameText.js'
 import { checkIllegalMoveRule, type IllegalMoveRule } from './illegalMove.js'
 import type { GameStrategy } from './strategies.js'
 
@@ -162,7 +162,7 @@ const coursesOf = <P>(rulesOf: (deal: Deal) => PlayRules<P>) => {
     const isLonger = before?.query === query && before.scenes.length === turns.length
     const scenes = isLonger ? [...before.scenes] : [openingScene(rules)]
     for (const turn of turns.slice(scenes.length - 1))
-      scenes.push(sceneAfter(rules, scenes.at(-1)!, textOf(turn.message)))
+      scenes.push(sceneAfter(rules, scenes.at(-1)!, playableText(turn.message)))
     if (last !== undefined) known.set(last, { query, scenes })
     return scenes
   }

@@ -2,6 +2,7 @@
 
 import * as E from 'fp-ts/lib/Either.js'
 import { checkOptions } from '../../core/options.js'
+import { type Message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { GAME_PROMPT_OPTIONS, NEXT_GAME_PROMPT_OPTIONS } from '../optionKinds.js'
 import type { Game, GameState } from './game.js'
@@ -96,6 +97,15 @@ const lastBracket = (reply: string): string | undefined => {
   }
   const open = close === -1 ? -1 : reply.lastIndexOf('[', close)
   return open === -1 ? undefined : reply.slice(open + 1, close)
+}
+
+/**
+ * Returns the text of a reply from which an action is read. If the reply was cut off, it ends with
+ * the last closed bracket, because what follows is unfinished.
+ */
+export const playableText = (reply: Message): string => {
+  const text = textOf(reply)
+  return reply.isComplete ? text : text.slice(0, text.lastIndexOf(']') + 1)
 }
 
 /**

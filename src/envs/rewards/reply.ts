@@ -24,6 +24,10 @@ export const replyOf = ({ history, finish }: Pick<Answered, 'history' | 'finish'
 /** Returns the reply of a conversation without its thoughts, which are not an answer. */
 export const answerIn = (answered: Pick<Answered, 'history' | 'finish'>): string => withoutThoughts(replyOf(answered))
 
+/** Returns true if the reply is a message that was cut off, whose text is no answer. */
+export const isCut = ({ history, finish }: Pick<Answered, 'history' | 'finish'>): boolean =>
+  finish === undefined && history.messages.findLast(({ role }) => role === 'assistant')?.isComplete === false
+
 /** Returns true if the assistant's last message has thoughts, closed and not empty. */
 export const hasThoughts = ({ history }: Pick<Answered, 'history'>): boolean =>
   blockOf(replyOf({ history }), 'think') !== ''

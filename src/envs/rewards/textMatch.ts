@@ -2,13 +2,13 @@
 import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import { EXACT_MATCH_OPTIONS, TOKEN_F1_REWARD_OPTIONS } from '../optionKinds.js'
-import { answerIn, blockOf } from './reply.js'
+import { answerIn, blockOf, isCut } from './reply.js'
 import type { Answered, Reward } from './reward.js'
 
 export interface TextRewardOptions<in T extends Task = Task> {
   /**
-   * `reply`: the answer is the whole message. `block`: the answer is the first answer block.
-   * Default `reply`.
+   * `reply`: the answer is the whole message; one that was cut off has none. `block`: the answer is
+   * the first closed answer block. Default `reply`.
    */
   readonly read?: 'reply' | 'block'
   /** Returns the accepted answers; the best match counts. Default: the task's answer. */
@@ -73,8 +73,13 @@ export const tokenF1 = (a: string, b: string): number => {
   return (2 * common) / (x.length + y.length)
 }
 
-const answerOf = (answered: Answered, read: 'reply' | 'block'): string =>
-  (read === 'block' ? blockOf(answerIn(answered), 'answer') : answerIn(answered)).trim()
+/**
+ * Returns the answer, or '' for a whole reply that was cut off. A closed block counts in any reply.
+ */
+const answerOf = (answered: Answered, read: 'reply' | 'block'): string => {
+  if (read === 'block') return blockOf(answerIn(answered), 'answer').trim()
+  return isCut(answered) ? '' : answerIn(answered).trim()
+}
 
 const references = <T extends Task>(task: T, { answers }: TextRewardOptions<T>): readonly string[] =>
   answers === undefined ? [task.answer] : answers(task)

@@ -144,8 +144,8 @@ const refusedWeights = (reason: string): Either<WeightFailure, never> =>
  * one after the other.
  *
  * Effects  owns the runner and one share of `params` until `close`, and reserves the memory for
- *          keys and values, which other engines of this machine leave free. Runs in this thread, one
- *          step at a time.
+ *          keys and values, which other engines of this machine leave free. Runs in this thread,
+ *          one step at a time.
  * Cost     each step computes up to `prefillTokens` prompt tokens and one token of each row.
  */
 export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {

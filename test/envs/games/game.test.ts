@@ -5,7 +5,7 @@ import { child, keyFromSeed } from '../../../src/core/key.js'
 import { breakthrough } from '../../../src/envs/games/breakthrough.js'
 import { connectFour } from '../../../src/envs/games/connectFour.js'
 import { defineGame, drawChance, type GameRules, replayGame } from '../../../src/envs/games/game.js'
-import { gamePrompt, parseAction } from '../../../src/envs/games/gameText.js'
+import { gamePrompt, parseAction, playableText } from '../../../src/envs/games/gameText.js'
 import { hex } from '../../../src/envs/games/hex.js'
 import { kuhnPoker } from '../../../src/envs/games/kuhnPoker.js'
 import { leducPoker } from '../../../src/envs/games/leducPoker.js'
@@ -15,6 +15,7 @@ import { nim } from '../../../src/envs/games/nim.js'
 import { pig } from '../../../src/envs/games/pig.js'
 import { repeatedGame } from '../../../src/envs/games/repeatedGame.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
+import { message } from '../../../src/text/history/history.js'
 
 describe('calls that are refused', () => {
   it.each<readonly [name: string, call: () => unknown, message: RegExp]>([
@@ -120,6 +121,19 @@ describe('text for language models', () => {
   ])('returns a failure for %j', (reply, kind, found) => {
     const result = parseAction(kuhnPoker(), dealt, { player: 0, reply })
     expect(result).toMatchObject(E.left({ _tag: 'ActionFailure', kind, found }))
+  })
+
+  it.each([
+    ['bet', '', 'unreadable'],
+    ['[Pass] is weak, so I play bet', '[Pass]', 0],
+    ['I play [Bet] bec', 'I play [Bet]', 1],
+    ['I play [Be', '', 'unreadable'],
+  ])('takes a closed bracket of %j, a reply that was cut off, and no bare action', (reply, playable, read) => {
+    const text = playableText(message('assistant', reply, { isComplete: false }))
+    expect(text).toBe(playable)
+    const found = parseAction(kuhnPoker(), dealt, { player: 0, reply: text })
+    expect(E.isRight(found) ? found.right : found.left.kind).toBe(read)
+    expect(playableText(message('assistant', reply))).toBe(reply)
   })
 
   it('reads long replies in linear time', () => {

@@ -116,3 +116,20 @@ describe('tokenF1Reward', () => {
     ),
   )
 })
+
+describe('an answer in a reply that was cut off', () => {
+  const cut = (reward: Reward, text: string) =>
+    reward.score({
+      task: { id: 'a', query: '?', answer: 'Paris' },
+      history: History([message('assistant', text, { isComplete: false })]),
+    }).reward
+
+  it('is none where it is the whole reply, and counts in a closed block', () => {
+    for (const reward of [exactMatch(), exactMatch({ compare: 'squad' }), tokenF1Reward()])
+      expect(cut(reward, 'Paris')).toBe(0)
+    for (const reward of [exactMatch({ read: 'block' }), tokenF1Reward({ read: 'block' })]) {
+      expect(cut(reward, '<answer>Paris</answer> because')).toBe(1)
+      expect(cut(reward, '<answer>Paris')).toBe(0)
+    }
+  })
+})

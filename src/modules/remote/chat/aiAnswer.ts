@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { errorMessage, problemList } from '../../../core/failure.js'
 import { messageOfCalls } from '../../../text/toolCalls/callMessage.js'
 import type { ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
-import type { ReplyProblem } from './chatReply.js'
+import { isWhole, type ReplyProblem } from './chatReply.js'
 
 const part = z.looseObject({
   type: z.string(),
@@ -71,7 +71,7 @@ export const aiTurn = (result: AIResult, model: string): E.Either<ReplyProblem, 
       arguments: input ?? '',
     }))
   const { message, malformedCalls } = messageOfCalls(textOf('text'), calls, {
-    isComplete: finish !== 'length' && finish !== 'content-filter',
+    isComplete: isWhole(finish),
     ...(reasoning !== '' && { reasoning }),
   })
   return E.right({

@@ -89,13 +89,18 @@ export const chatReply = (json: unknown): E.Either<ReplyProblem, ChatReply> => {
 
 const FINISHES: Readonly<Record<string, ChatFinish>> = {
   stop: 'stop',
+  ...{ end_turn: 'stop', stop_sequence: 'stop', eos: 'stop', eos_token: 'stop', complete: 'stop' },
   length: 'length',
   max_tokens: 'length',
   model_length: 'length', // of Mistral, where the context is full
   tool_calls: 'tool-calls',
+  tool_use: 'tool-calls',
   function_call: 'tool-calls',
   content_filter: 'content-filter',
 }
+
+/** Returns true for an answer that is known to be complete. Unknown reasons may have cut it off. */
+export const isWhole = (finish: ChatFinish): boolean => finish === 'stop' || finish === 'tool-calls'
 
 /** Finish reasons of completions that must not be used for training. */
 const BROKEN: readonly string[] = ['abort', 'error', 'insufficient_system_resource']
@@ -155,7 +160,7 @@ const turnOf = (reply: ChatReply, index: number, reading: ReplyReading): E.Eithe
   const content = wireText(choice.message) || (choice.message.refusal ?? '')
   const reasoning = wireReasoning(choice.message)
   const details = {
-    isComplete: finish !== 'length' && finish !== 'content-filter',
+    isComplete: isWhole(finish),
     ...(reasoning !== '' && { reasoning }),
   }
   const written = writtenCalls(choice)

@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { chatReply, turnsOf } from '../../../../src/modules/remote/chat/chatReply.js'
+import { requireRight } from '../../../../src/testing/results.js'
 import { textOf } from '../../../../src/text/history/history.js'
 
 const read = (message: object) => chatReply({ choices: [{ message, finish_reason: 'stop' }] })
@@ -28,6 +29,17 @@ describe('a call at the end of a reply', () => {
     const { message, answer } = turns.right[0]!
     return { calls: message.toolCalls.map(({ arguments: args }) => args), malformed: answer.malformedCalls.length }
   }
+
+  it.each([
+    ...['stop', 'end_turn', 'stop_sequence', 'eos', 'eos_token', 'tool_calls', 'tool_use', 'function_call'].map(
+      (name) => [name, true] as const,
+    ),
+    ...['length', 'content_filter', 'recitation', 'pause_turn', ''].map((name) => [name, false] as const),
+  ])('finish reason %j: the answer is complete: %s', (finish_reason, isComplete) => {
+    const reply = requireRight(chatReply({ choices: [{ message: { content: 'Hi' }, finish_reason }] }))
+    const turns = requireRight(turnsOf(reply, { calls: 'native', index: 0 }))
+    expect(turns[0]!.message.isComplete).toBe(isComplete)
+  })
 
   it.each(['length', 'content_filter', 'max_tokens', 'model_length'])(
     'that ended with %s is malformed, and the calls before it are not',
