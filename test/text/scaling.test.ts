@@ -10,6 +10,7 @@ import {
   render,
   renderSuffix,
 } from '../../src/text/template/chatTemplate.js'
+import { grammarOf } from '../../src/text/template/grammar.js'
 import { assistantText, tokenMask } from '../../src/text/template/masks.js'
 import { cutRanges, joinRanges, overlapTest, type TextRange } from '../../src/text/textRange.js'
 import { encodeRendered } from '../../src/text/tokenizer/textTokenizer.js'
@@ -155,6 +156,22 @@ describe('the CPU time grows as the number of messages for', () => {
         CHATML.run(Array(count).fill({ role: 'user', content: 'x<|im_end|>' }), { generationPrompt: 'add' }),
       )
       return cpuSeconds(() => tokenizer.encode(text, { specialTokens: { plainText: given } }))
+    }, 4000)
+  })
+})
+
+describe('the CPU time grows as the text of a template for', () => {
+  it('the format of calls, which is searched among braces that nothing closes', () => {
+    const withBraces = (count: number): ChatTemplate =>
+      orThrow(
+        chatTemplate(`{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\\n' + message.content -}}
+{%- if message.tool_calls -%}{{- '${'{'.repeat(count)}' -}}{%- endif -%}{{- '<|im_end|>\\n' -}}
+{%- endfor -%}{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}`),
+      )
+    expectLinear((count) => {
+      const template = withBraces(count)
+      return cpuSeconds(() => grammarOf(template, {}))
     }, 4000)
   })
 })

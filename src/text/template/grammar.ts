@@ -132,10 +132,15 @@ interface FoundCall {
   readonly fields: readonly [string, string]
 }
 
-/** Finds the object with a probe's call in a text. */
+/** Objects that are tried for a call, because each may extend over the whole text. */
+const TRIED = 64
+
+/** Finds the object with a probe's call among the first objects of a text. */
 const findCall = (text: string, i: number): FoundCall | undefined => {
   const { name, arguments: args } = probeCall(i)
-  for (let start = text.indexOf('{'); start !== -1; start = text.indexOf('{', start + 1)) {
+  let tried = 0
+  for (let start = text.indexOf('{'); start !== -1 && tried < TRIED; start = text.indexOf('{', start + 1)) {
+    tried++
     const end = objectEnd(text, start)
     const object = end === -1 ? undefined : parseObject(text.slice(start, end))
     if (object === undefined) continue
