@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
 import { anySession, callOf, completionOf, sessionOf } from '../../kit/capturedCalls.js'
+import { cpuSeconds, expectLinear } from '../../kit/scaling.js'
 
 const say = (role: string, content: string) => ({ role, content })
 const said = (ids: readonly number[], text: string) => completionOf(ids, { answer: { text, calls: [] } })
@@ -83,4 +84,17 @@ describe('a call that does not go on from the tokens before', () => {
       }),
     )
   })
+})
+
+it('splits are found in time that grows as the messages of a conversation that goes on with other tokens', () => {
+  const messagesOf = (turns: number) =>
+    Array.from({ length: 2 * turns + 1 }, (_, i) => say(i % 2 === 0 ? 'user' : 'assistant', 'x'))
+  const chain = (count: number) =>
+    sessionOf(
+      Array.from({ length: count }, (_, i) => callOf(i, [i + 1], [said([0], 'x')], { messages: messagesOf(i) })),
+    )
+  expectLinear((count) => {
+    const session = chain(count)
+    return cpuSeconds(() => sessionTrajectories(session)) / count // a message is in every later call
+  }, 60)
 })
