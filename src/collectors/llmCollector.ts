@@ -289,13 +289,14 @@ type EnvOf<O, A, N> = [N] extends [never] ? Env<O, A> : (task: number) => Env<O,
 
 /**
  * The parts of a collector. The policy reads `In` and writes `P`; the environment has states `O`
- * and takes actions `A`. `N` is `never` without `concurrent`.
+ * and takes actions `A`. `N` is `never` without `concurrent`. `What` names the required parts: it is
+ * part of messages only.
  */
-type CollectorParts<In, P, O, A, N extends number, Q> = CommonOptions<CollectedBatch<O, P>, Q> &
+type CollectorParts<What, In, P, O, A, N extends number, Q> = CommonOptions<CollectedBatch<O, P>, Q> &
   PolicyOption<In, P> & {
     readonly env: EnvOf<O, A, N>
     readonly concurrent?: ConcurrentOptions & { readonly maxInFlight: N }
-  }
+  } & (What | unknown)
 
 type CollectorOf<O, P, N, Q> = [N] extends [never] ? LLMCollector<Q> : ConcurrentLLMCollector<O, P, Q>
 
@@ -343,7 +344,7 @@ export const LLMCollector = <
   N extends number = never,
   Q = CollectedBatch<O, P>,
 >(
-  parts: CollectorParts<In, P, O, A, N, Q>,
+  parts: CollectorParts<'env, policy and key', In, P, O, A, N, Q>,
 ): CollectorOf<O, P, N, Q> => {
   const options = parts as unknown as LLMCollectorOptions<O, P, Q> | ConcurrentCollectorOptions<O, P, Q> // the policy reads `O`, and the environment takes `P`, by the constraints
   checkOptions('LLMCollector', options, LLM_COLLECTOR_OPTIONS)

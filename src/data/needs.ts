@@ -66,3 +66,14 @@ export type Unwritten<In, P> = WriterOf<Lacking<In, P>>
  * The entries `In`. `What` names those that are missing: it is part of the compiler's message only.
  */
 export type Needs<What, In> = { readonly [K in keyof In]: In[K] | (What & never) }
+
+/** A part that does not fit the others. `What` names what is missing, and the part that adds it. */
+interface Missing<What extends string> {
+  readonly missing: What & never
+}
+
+/** Any type if nothing is absent. */
+export type Fits<What extends string> = [What] extends [never] ? unknown : Missing<What>
+
+/** None of these parts. */
+export type Without<K extends string> = { readonly [P in K]?: undefined }

@@ -39,6 +39,8 @@ export interface Update<out M> {
   readonly tokens?: TrainedTokens
 }
 
+declare const BATCH: unique symbol
+
 /**
  * A learner: it computes gradients and owns the weights and the optimizer state.
  *
@@ -46,6 +48,8 @@ export interface Update<out M> {
  * weights, bit for bit. The same holds for a learner restored from the files of another.
  */
 export interface Learner<in B, out M> {
+  /** Present in types only. */
+  readonly [BATCH]?: ((entries: B) => void) | undefined
   readonly name: string
   /** Its settings, without functions. Runs store it, and compare it when they resume. */
   readonly description: Json

@@ -120,7 +120,7 @@ export interface Loss<in B = never, out M extends LossMetrics = LossMetrics, in 
   /** Its settings. Runs store them, and compare them when they resume. */
   readonly options: Json
   /** The export that other threads load. Without it, one thread computes gradients. */
-  readonly module?: ModuleExport
+  readonly module?: ModuleExport | undefined
   /** Dotted names of the entries that every batch must have. */
   readonly reads: readonly string[]
   readonly needs: Required<LossNeeds>

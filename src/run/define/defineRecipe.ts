@@ -3,6 +3,7 @@ import type { z } from 'zod'
 import { orThrow } from '../../core/failure.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
 import { checkOptions } from '../../core/options.js'
+import type { Without } from '../../data/needs.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import type { Task, TaskSource } from '../../data/task.js'
 import type { Env } from '../../envs/base/env.js'
@@ -93,6 +94,24 @@ export interface AgentRecipeOptions<X extends Shape, T extends Task>
   /** The evaluations: other tasks, or several with options. Default: none. */
   readonly heldOut?: TaskSource<T> | readonly AgentHeldOut<T>[]
 }
+
+/** With or without an option: options that are left out select a member of a union. */
+type WithOrWithout<T, K extends keyof T & string> = Required<Pick<T, K>> | Without<K>
+
+type WholeOptions<S extends SettingsSchema> = RecipeOptions<S> &
+  WithOrWithout<RecipeOptions<S>, 'agent'> &
+  WithOrWithout<RecipeOptions<S>, 'tasks'> &
+  Without<'env' | 'heldOut' | 'defaults'>
+
+/**
+ * The options of a recipe: a whole one, one of the user's agent, or one of an environment. `What`
+ * names those that are required: it is part of messages only.
+ */
+type Options<What, S extends SettingsSchema, X extends Shape, T extends Task, O extends HistoryPrompt> =
+  | WholeOptions<S>
+  | (AgentRecipeOptions<X, T> & Without<'build' | 'env'>)
+  | (TaskRecipeOptions<X, O> & Without<'build' | 'agent'>)
+  | (What & never)
 
 const HELD_OUT_KEY = child(keyFromSeed(0), 'held out')
 
@@ -189,17 +208,18 @@ const agentRecipe = <X extends Shape, T extends Task>(options: AgentRecipeOption
  * @example
  * defineRecipe({ name: 'sums', summary: 'Train on sums.', env: (tasks) => SingleTurnEnv({ source: taskList('sums', [{ query: '1 + 1', answer: '2' }]), reward: ({ prediction, answer }) => Number(prediction === answer), ...tasks }) }).name // 'sums'
  */
-export const defineRecipe: {
-  <S extends SettingsSchema>(options: RecipeOptions<S>): Recipe<S>
-  <T extends Task, const X extends Shape = Readonly<Record<never, never>>>(options: AgentRecipeOptions<X, T>): Recipe
-  <O extends HistoryPrompt, const X extends Shape = Readonly<Record<never, never>>>(
-    options: TaskRecipeOptions<X, O>,
-  ): Recipe
-} = (options: object): never => {
-  const recipe = (): object => {
-    if ('build' in options) return wholeRecipe(options as RecipeOptions<SettingsSchema>) // by the overloads, as below
-    if ('agent' in options) return agentRecipe(options as AgentRecipeOptions<Shape, Task>)
-    return taskRecipe(options as TaskRecipeOptions<Shape, HistoryPrompt>)
+export const defineRecipe = <
+  T extends Task,
+  O extends HistoryPrompt,
+  S extends SettingsSchema = SettingsSchema,
+  const X extends Shape = Readonly<Record<never, never>>,
+>(
+  options: Options<'name, summary, and env; agent and tasks; or settings and build', S, X, T, O>,
+): Recipe<S> => {
+  const recipe = (): Recipe => {
+    if ('build' in options) return wholeRecipe(options as unknown as RecipeOptions<SettingsSchema>) // by the union of options, as below
+    if ('agent' in options) return agentRecipe(options as unknown as AgentRecipeOptions<Shape, Task>)
+    return taskRecipe(options as unknown as TaskRecipeOptions<Shape, HistoryPrompt>)
   }
-  return recipe() as never // as the overloads have it
+  return recipe() as Recipe<S> // a short recipe has the settings of every run and its own
 }

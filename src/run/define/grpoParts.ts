@@ -1,11 +1,17 @@
 /** The parts of a run that settings determine. */
+import type { Without } from '../../data/needs.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import type { Task } from '../../data/task.js'
-import type { SegmentRule } from '../../objectives/advantages/segments.js'
 import type { AgentRunParts } from './agentRun.js'
 import { advantageOf, lossOf } from './choices.js'
 import type { PolicyRunParts } from './modelRun.js'
 import type { PolicyRunSettings, RunPlan } from './policyParts.js'
+
+/** The parts of a run. `What` names those that are required: it is part of messages only. */
+type TrainedParts<What, O extends HistoryPrompt, T extends Task> =
+  | (PolicyRunParts<O> & Without<'agent'>)
+  | (AgentRunParts<T> & Without<'env' | 'segments'>)
+  | (What & never)
 
 /**
  * Adds the parts that settings determine to those of a run: the loss and the advantage of the
@@ -17,12 +23,10 @@ import type { PolicyRunSettings, RunPlan } from './policyParts.js'
  * @example
  * typeof grpoParts // 'function'
  */
-export const grpoParts: {
-  <T extends Task>(settings: PolicyRunSettings, parts: AgentRunParts<T>): AgentRunParts<T> & RunPlan
-  <O extends HistoryPrompt>(settings: PolicyRunSettings, parts: PolicyRunParts<O>): PolicyRunParts<O> & RunPlan
-} = <P extends object>(settings: PolicyRunSettings, parts: P & { readonly segments?: SegmentRule }): P & RunPlan => ({
-  ...parts,
-  settings,
-  loss: lossOf(settings),
-  advantage: advantageOf(settings, parts.segments),
-})
+export const grpoParts = <O extends HistoryPrompt, T extends Task = never>(
+  settings: PolicyRunSettings,
+  parts: TrainedParts<'model and env, or model, agent and tasks', O, T>,
+): ([T] extends [never] ? PolicyRunParts<O> : AgentRunParts<T>) & RunPlan => {
+  const made = { ...parts, settings, loss: lossOf(settings), advantage: advantageOf(settings, parts.segments) }
+  return made as unknown as ReturnType<typeof grpoParts<O, T>> // `parts` are those of an agent if `T` is a task
+}

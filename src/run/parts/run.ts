@@ -47,15 +47,13 @@ type EntriesOf<O> = CollectedBatch<O> extends TensorDict<infer S> ? S : never
 export type NoEntries = Readonly<Record<never, never>>
 
 /** The entries of a batch together with those that a rater adds. */
-type WithEntries<B, Rated> = DeepMerge<B, SchemaOf<Rated>>
+export type WithEntries<B, Rated> = DeepMerge<B, SchemaOf<Rated>>
 
-/** The parts of a run whose batches are collected from an environment. */
-export interface RunParts<
-  O extends TokenPrompt,
-  Added,
-  M extends UpdateMetrics,
-  Rated extends RatedEntries = NoEntries,
-> {
+/** The entries of the batches of a run that trains in an environment. */
+export type RunEntries<O, Added, Rated> = Merge<WithEntries<EntriesOf<O>, Rated>, Added>
+
+/** The parts of a run that trains in an environment, without its learner. */
+export interface EnvironmentParts<O, Added, Rated extends RatedEntries = NoEntries> {
   /**
    * An environment, or a function that makes one for each batch. Asynchronous sampling and an
    * adaptive KL coefficient require the function.
@@ -69,8 +67,6 @@ export interface RunParts<
   readonly rate?: Rater<EntriesOf<O>, Rated>
   /** The advantage estimator. Default: none, for losses that need only the rater's entries. */
   readonly advantage?: Advantage<never, Added>
-  /** Its batches have the environment's entries and those that rater and advantage add. */
-  readonly learner: Learner<Merge<WithEntries<EntriesOf<O>, NoInfer<Rated>>, NoInfer<Added>>, M>
   /**
    * Sends new weights to the policy. Default: an in-process update, if the policy accepts weights.
    */
@@ -81,16 +77,28 @@ export interface RunParts<
   readonly record?: RecordOptions
 }
 
-/** The parts of a run whose batches come from elsewhere: a data set, captured sessions, a queue. */
-export interface DataRunParts<B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries> {
+/** The parts of a run whose batches are collected from an environment. */
+export interface RunParts<O extends TokenPrompt, Added, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>
+  extends EnvironmentParts<O, Added, Rated> {
+  /** Its batches have the environment's entries and those that rater and advantage add. */
+  readonly learner: Learner<RunEntries<O, NoInfer<Added>, NoInfer<Rated>>, M>
+}
+
+/** The parts of a run of a batch source, without its learner. */
+export interface DataParts<B, Rated extends RatedEntries = NoEntries> {
   readonly data: BatchSource<B>
   /** Adds model outputs to a batch, such as `pairRater(reference)`. Default: none. */
   readonly rate?: Rater<B, Rated>
-  readonly learner: Learner<WithEntries<B, NoInfer<Rated>>, M>
   /** Sends new weights to an evaluated policy. Default: none. */
   readonly updater?: WeightUpdater<NamedTensors>
   readonly evaluate?: readonly Evaluator[]
   readonly record?: RecordOptions
+}
+
+/** The parts of a run whose batches come from elsewhere: a data set, captured sessions, a queue. */
+export interface DataRunParts<B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>
+  extends DataParts<B, Rated> {
+  readonly learner: Learner<WithEntries<B, NoInfer<Rated>>, M>
 }
 
 /** The type of environments of one group. */
