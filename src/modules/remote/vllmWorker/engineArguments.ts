@@ -119,7 +119,8 @@ export const withEngineDefaults = (
   config: VLLMEngineArguments,
   defaults: Omit<VLLMEngineArguments, 'model'>,
 ): VLLMEngineArguments => {
-  const named = new Set(Object.keys(config).map(flagOf))
+  const given = Object.entries(config).filter(([, value]) => value !== undefined)
+  const named = new Set(given.map(([name]) => flagOf(name)))
   const missing = Object.entries(defaults).filter(([name]) => !named.has(flagOf(name)))
   return { ...config, ...Object.fromEntries(missing) }
 }
