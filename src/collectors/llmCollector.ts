@@ -289,8 +289,8 @@ type EnvOf<O, A, N> = [N] extends [never] ? Env<O, A> : (task: number) => Env<O,
 
 /**
  * The parts of a collector. The policy reads `In` and writes `P`; the environment has states `O`
- * and takes actions `A`. `N` is `never` without `concurrent`. `What` names the required parts: it is
- * part of messages only.
+ * and takes actions `A`. `N` is `never` without `concurrent`. `What` names the required parts, in
+ * messages only.
  */
 type CollectorParts<What, In, P, O, A, N extends number, Q> = CommonOptions<CollectedBatch<O, P>, Q> &
   PolicyOption<In, P> & {
