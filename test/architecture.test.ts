@@ -134,16 +134,14 @@ describe('folders of src', () => {
 
 /** Functions with closures over 120 lines of code. They may only become shorter. */
 const LONG_CLOSURES: Readonly<Record<string, number>> = {
+  'src/collectors/overlap/samplerAhead.ts': 150,
+  'src/collectors/rollouts/rolloutRun.ts': 141,
   'src/modules/generation/scheduler.ts': 260,
   'src/engine/onnxruntime/backend.ts': 234,
   'src/modules/generation/runner/lane.ts': 208,
   'src/serve/capture/app.ts': 196,
-  'src/collectors/overlap/samplerAhead.ts': 165,
-  'src/modules/remote/enginePool.ts': 162,
-  'src/collectors/rollouts/rolloutRun.ts': 156,
   'src/modules/generation/llmEngine.ts': 163,
   'src/modules/generation/runner/runner.ts': 131,
-  'src/engine/onnxruntime/runtime.ts': 131,
 }
 
 /**
@@ -155,6 +153,7 @@ const LARGE_RECORDS: Readonly<Record<string, number>> = {
   'src/modules/lora/adapterConfig.ts': 15, // PEFT's adapter_config.json
   'src/text/tokenizer/files.ts': 13, // tokenizer_config.json
   'src/live/transport/settings.ts': 15,
+  'src/view/query.ts': 22, // the query of the viewer's list of rollouts
   'src/serve/requests/responses.ts': 13, // a request of OpenAI's Responses API
 }
 
@@ -167,6 +166,18 @@ describe('budgets with closures and schema fields', () => {
   it('no record of options or schema has more than 12 fields, or more than it had', () => {
     expect(
       optionFields(sources).filter(({ place, count }) => count > (LARGE_RECORDS[place.split(':')[0]!] ?? 12)),
+    ).toEqual([])
+  })
+})
+
+describe('every record', () => {
+  it('has its fields in one list: no literal is spread into another to save lines', () => {
+    const isGrouping = (node: ts.Node): node is ts.SpreadAssignment =>
+      ts.isSpreadAssignment(node) && ts.isObjectLiteralExpression(node.expression)
+    expect(
+      everywhere((file) =>
+        file.fileName.startsWith('src/') ? nodesOf(file, isGrouping).map((node) => place(file, node)) : [],
+      ),
     ).toEqual([])
   })
 })

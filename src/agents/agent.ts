@@ -133,7 +133,12 @@ const partsOf = <T extends AgentTask>(kind: AgentKind, name: string, options: Ag
   const all = [...tools, ...own]
   const given = typeof rewardFn === 'function' ? reward<T>(rewardFn) : rewardFn
   const parts: AgentParts = {
-    ...{ kind, tools: all, stopWhen, toolOptions, triggerTurns, thoughts: options.thoughts },
+    kind,
+    tools: all,
+    stopWhen,
+    toolOptions,
+    triggerTurns,
+    thoughts: options.thoughts,
     systemPrompt: filled(options.systemPrompt ?? kind.systemPrompt, toolSpecs(ToolRegistry(all))),
     reward: given as AnyReward<AgentTask> | undefined, // rows are checked by the reward when it reads them
   }
@@ -222,7 +227,8 @@ export const Agent = <T extends AgentTask = AgentRowTask>(kind: AgentKind, optio
     const stop = generation.stop ?? (config.backend === 'async_vllm' ? kind.cutAfter : undefined)
     const { toolParserName: toolCalls } = options
     const settings = {
-      ...{ ...generation, ...(stop !== undefined && { stop }) },
+      ...generation,
+      ...(stop !== undefined && { stop }),
       ...(specs.length > 0 && { tools: specs, ...(toolCalls !== undefined && { toolCalls }) }),
     }
     return pipe(
@@ -237,7 +243,16 @@ export const Agent = <T extends AgentTask = AgentRowTask>(kind: AgentKind, optio
         const { key = keyFromSeed(0), clock = liveClock } = given
         const maxNewTokens = generation.maxNewTokens ?? config.maxNewTokens ?? MAX_NEW_TOKENS
         const trajectories = await playChains({
-          ...{ parts, seat, format, tasks, numChains, maxTurns, maxConcurrentChains, observers, key, clock },
+          parts,
+          seat,
+          format,
+          tasks,
+          numChains,
+          maxTurns,
+          maxConcurrentChains,
+          observers,
+          key,
+          clock,
           tokenBudget: budgetOf(options, maxNewTokens, seat),
           signal: signal ?? new AbortController().signal,
         })

@@ -129,8 +129,12 @@ export const agentEnv = (
     ...(systemPrompt !== undefined && { systemPrompt }),
   })
   const tooled = toolTransform({
-    ...{ ...toolOptions, ...kind.results, read },
-    ...{ name: `${kind.name}Tools`, registry: ToolRegistry(tools), onNoCall: 'terminate' },
+    ...toolOptions,
+    ...kind.results,
+    read,
+    name: `${kind.name}Tools`,
+    registry: ToolRegistry(tools),
+    onNoCall: 'terminate',
   })
   const folding = kind.folding && {
     ...kind.folding,

@@ -50,7 +50,9 @@ const turnsOf = (rows: Rows): readonly ChainTurn[] => {
   return get(rows, 'history', 'response')
     .items.toArray()
     .map((message, i) => ({
-      ...{ message, segment: segments?.get(i) ?? 0, generationMs: times.get(i)! },
+      message,
+      segment: segments?.get(i) ?? 0,
+      generationMs: times.get(i)!,
       tokens: hasTokens
         ? {
             prompt: Array.from(raggedRow(get(rows, 'tokens', 'prompt'), i)),
@@ -105,7 +107,8 @@ export const readRows = (batch: TensorDict, parts: AgentParts, maxTurns: number)
   const success = parts.reward === undefined ? {} : { success: numbersOf(next, 'success').at(-1) ?? 0 }
   return {
     messages: segments.at(-1)!.messages,
-    ...{ segments, turns },
+    segments,
+    turns,
     reward: sum(numbersOf(next, 'reward')),
     rewardExtras: { ...Object.fromEntries(extras), ...success },
     finishReason: finishOf(rows, parts, maxTurns),

@@ -70,7 +70,11 @@ const chainOf = ({ tasks, observers, clock, key }: ChainRules, groupIdx: number,
     for (const observer of observers) observer({ ...happening, ...place })
   }
   const chain: Chain = {
-    ...{ place, emit, isObserved: observers.length > 0, calls: [], turn: 0 },
+    place,
+    emit,
+    isObserved: observers.length > 0,
+    calls: [],
+    turn: 0,
     key: child(child(key, groupIdx), chainIdx),
     onCall: (event) => {
       const { turn } = chain
@@ -192,14 +196,26 @@ const trajectoryOf = (chain: Chain, played: Played, { row }: AgentRowTask, total
   const { place, calls } = chain
   if (E.isLeft(played)) {
     return {
-      ...{ ...place, calls, row, messages: [], segments: [], turns: [] },
-      ...{ reward: null, rewardExtras: {}, finishReason: 'failed', failure: played.left },
+      ...place,
+      calls,
+      row,
+      messages: [],
+      segments: [],
+      turns: [],
+      reward: null,
+      rewardExtras: {},
+      finishReason: 'failed',
+      failure: played.left,
       timings: { totalMs, generationMs: 0 },
     }
   }
   const generationMs = played.right.turns.reduce((sum, turn) => sum + turn.generationMs, 0)
   return {
-    ...{ ...place, ...played.right, calls, failure: null, row },
+    ...place,
+    ...played.right,
+    calls,
+    failure: null,
+    row,
     timings: { totalMs, generationMs },
   }
 }

@@ -130,10 +130,16 @@ const runRound =
     const cpuSeconds = (usage.cpuMs() - cpuMs) / 1000
     readMemory()
     return E.map((units: number) => ({
-      ...{ units, seconds: counted / 1000, cpuSeconds },
-      ...{ policySeconds: parts.policyMs / 1000, envSeconds: parts.envMs / 1000, restSeconds: parts.restMs / 1000 },
+      units,
+      seconds: counted / 1000,
+      cpuSeconds,
+      policySeconds: parts.policyMs / 1000,
+      envSeconds: parts.envMs / 1000,
+      restSeconds: parts.restMs / 1000,
       inFlight: { mean: parts.meanInFlight, most: parts.mostInFlight },
-      ...{ residentBytes, heapBytes: usage.heapBytes(), tensors: liveTensors().count },
+      residentBytes,
+      heapBytes: usage.heapBytes(),
+      tensors: liveTensors().count,
     }))(done)
   }
 
@@ -157,7 +163,10 @@ export const summarize = (
   rounds: readonly BenchmarkRound[],
   machine: BenchmarkHost,
 ): Benchmark => ({
-  ...{ _tag: 'Benchmark', name, unit, host: machine },
+  _tag: 'Benchmark',
+  name,
+  unit,
+  host: machine,
   unitsPerSecond: spreadOf(speeds(rounds)),
   overheadMs: spreadOf(rounds.map(({ units, restSeconds }) => (1000 * restSeconds) / units)),
   cpuMs: spreadOf(rounds.map(({ units, cpuSeconds }) => (1000 * cpuSeconds) / units)),

@@ -10,7 +10,9 @@ const ratioPanel = ({ baseline, candidate, ratio }: Comparison): Panel => {
   const speed = ({ units, seconds }: BenchmarkRound): number => units / seconds
   const level = (value: number) => byRound(baseline.rounds.map(() => value))
   return {
-    ...{ title: `${candidate.name} over ${baseline.name}`, xLabel: 'round', yLabel: 'ratio of the speeds' },
+    title: `${candidate.name} over ${baseline.name}`,
+    xLabel: 'round',
+    yLabel: 'ratio of the speeds',
     series: [
       {
         name: 'ratio of a pair',

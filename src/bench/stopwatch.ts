@@ -75,7 +75,10 @@ export const startStopwatch = ({ now }: Clock): Stopwatch => {
       advance()
       const seconds = last - started
       return {
-        ...{ policyMs: ms.policy, envMs: ms.env, restMs: ms.rest, mostInFlight },
+        policyMs: ms.policy,
+        envMs: ms.env,
+        restMs: ms.rest,
+        mostInFlight,
         meanInFlight: seconds > 0 ? rowMs / seconds : 0,
       }
     },

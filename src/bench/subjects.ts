@@ -53,7 +53,9 @@ export const collectorSubject = (options: CollectorSubjectOptions): Subject => {
   const { name, collector, rollouts } = options
   requireCount('collectorSubject', 'rollouts', rollouts)
   return {
-    ...{ name, unit: 'rollouts', counts: 'all' },
+    name,
+    unit: 'rollouts',
+    counts: 'all',
     run: (round) => async () => {
       const collected = new Set<string>()
       try {
@@ -143,7 +145,9 @@ export const envSubject = <O, B>(options: EnvSubjectOptions<O, B>): Subject => {
   const { env, policy, steps, name = env.name } = options
   requireCount('envSubject', 'steps', steps)
   return {
-    ...{ name, unit: 'steps', counts: 'env' },
+    name,
+    unit: 'steps',
+    counts: 'env',
     run: ({ key, timeEnv, timePolicy }) => playSteps({ env: timeEnv(env), policy: timePolicy(policy), steps, key }),
   }
 }
@@ -179,7 +183,9 @@ export const transformSubject = <O, A, P, B>(options: TransformSubjectOptions<O,
   requireCount('transformSubject', 'rows', rows)
   transform(env) // throws if it does not fit
   return {
-    ...{ name, unit: 'rows', counts: 'rest' },
+    name,
+    unit: 'rows',
+    counts: 'rest',
     run: ({ key, timeEnv, timePolicy }) =>
       playSteps({ env: transform(timeEnv(env)), policy: timePolicy(policy), steps: rows, key }),
   }
@@ -216,7 +222,9 @@ export const rewardSubject = <T extends Task>(options: RewardSubjectOptions<T>):
     return typeof scored === 'function' ? scored() : E.right(scored)
   }
   return {
-    ...{ name, unit: 'answers', counts: 'all' },
+    name,
+    unit: 'answers',
+    counts: 'all',
     run:
       ({ key }) =>
       async () => {

@@ -41,8 +41,10 @@ const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags, si
   const playing = orFail(
     agent.run({
       signal,
-      ...{ messages: Array.from({ length: conversations }, (_, i) => messages(first + i)), numChains: chains },
-      ...{ observers: [observerOf(flags)], key: keyFromSeed(seed) },
+      messages: Array.from({ length: conversations }, (_, i) => messages(first + i)),
+      numChains: chains,
+      observers: [observerOf(flags)],
+      key: keyFromSeed(seed),
       ...(maxTurns !== undefined && { maxTurns }),
       ...(concurrent !== undefined && { maxConcurrentChains: concurrent }),
     }),

@@ -126,7 +126,10 @@ const play = async (
   try {
     const result = await orFail(
       runTournament({
-        ...{ plans, maxRounds, signal, log: arena.log },
+        plans,
+        maxRounds,
+        signal,
+        log: arena.log,
         illegalMove: config.illegal_move,
         parallel: config.parallel_episodes,
         onEvent: (event) => {

@@ -62,10 +62,16 @@ const roundOf = ({ benchmark, peakResidentBytes }: RecipeBenchmark): BenchmarkRo
   const sum = (value: (round: BenchmarkRound) => number): number => rounds.reduce((all, round) => all + value(round), 0)
   const { heapBytes, tensors } = rounds.at(-1)!
   return {
-    ...{ units: sum(({ units }) => units), seconds: sum(({ seconds }) => seconds) },
-    ...{ cpuSeconds: sum(({ cpuSeconds }) => cpuSeconds), policySeconds: sum(({ policySeconds }) => policySeconds) },
-    ...{ envSeconds: sum(({ envSeconds }) => envSeconds), restSeconds: sum(({ restSeconds }) => restSeconds) },
-    ...{ inFlight: { mean: 0, most: 0 }, residentBytes: peakResidentBytes, heapBytes, tensors },
+    units: sum(({ units }) => units),
+    seconds: sum(({ seconds }) => seconds),
+    cpuSeconds: sum(({ cpuSeconds }) => cpuSeconds),
+    policySeconds: sum(({ policySeconds }) => policySeconds),
+    envSeconds: sum(({ envSeconds }) => envSeconds),
+    restSeconds: sum(({ restSeconds }) => restSeconds),
+    inFlight: { mean: 0, most: 0 },
+    residentBytes: peakResidentBytes,
+    heapBytes,
+    tensors,
   }
 }
 
@@ -119,7 +125,8 @@ export const compareRecipes = async (options: {
   const phaseOf = (taken: readonly RecipeBenchmark[], phase: string): number =>
     median(taken.map(({ phases }) => phases[phase]!)) // each process reports all phases
   return {
-    ...{ recipe, against },
+    recipe,
+    against,
     phases: Object.fromEntries(
       Object.keys(candidate.taken[0]!.phases).map((phase) => [
         phase,

@@ -26,9 +26,16 @@ export const stepMeter = (): ((step: StepRecord) => MeasuredStep) => {
     ;[started, cpuMs] = [now, cpuNow]
     const { generation, environment } = step.seconds
     const round = {
-      ...{ units: 1, seconds, cpuSeconds, policySeconds: generation, envSeconds: environment },
-      ...{ restSeconds: Math.max(0, seconds - total(step.seconds)), inFlight: { mean: 0, most: 0 } },
-      ...{ residentBytes: liveUsage.residentBytes(), heapBytes: liveUsage.heapBytes(), tensors: liveTensors().count },
+      units: 1,
+      seconds,
+      cpuSeconds,
+      policySeconds: generation,
+      envSeconds: environment,
+      restSeconds: Math.max(0, seconds - total(step.seconds)),
+      inFlight: { mean: 0, most: 0 },
+      residentBytes: liveUsage.residentBytes(),
+      heapBytes: liveUsage.heapBytes(),
+      tensors: liveTensors().count,
     }
     return { step, round }
   }
@@ -40,7 +47,10 @@ export const recordOf = (recipe: string, measured: readonly MeasuredStep[], benc
   const seconds = steps.map((step) => total(step.seconds))
   const { cpu, node } = host()
   return {
-    ...{ recipe, steps: steps.length, cpu, node },
+    recipe,
+    steps: steps.length,
+    cpu,
+    node,
     secondsPerStep: { median: median(seconds), least: Math.min(...seconds), most: Math.max(...seconds) },
     phases: Object.fromEntries(PHASES.map((phase) => [phase, median(steps.map((step) => step.seconds[phase]))])),
     tokensPerSecond: median(steps.map(({ update }, i) => (update.tokens ?? 0) / Math.max(seconds[i]!, 1e-9))),

@@ -65,7 +65,11 @@ const measured = async (trials: LearningTrials): Promise<Calibration | null> => 
   say('calibrating threads, workers and micro-batch\n') // with Ctrl-C handled from here
   try {
     return await calibrate({
-      ...{ trials, signal, threads: engineThreads(), cores: host().cores, clock: liveClock },
+      trials,
+      signal,
+      threads: engineThreads(),
+      cores: host().cores,
+      clock: liveClock,
       onMeasured: (row) => say(`  ${measuredText(row)}\n`),
     })
   } finally {

@@ -155,7 +155,10 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
       features: model.reading,
     },
     {
-      ...{ unknown: flags.unknownSessions, continuation: flags.continuation, journal, restored: sessions },
+      unknown: flags.unknownSessions,
+      continuation: flags.continuation,
+      journal,
+      restored: sessions,
       sampling: flags.temperature === undefined ? {} : { temperature: flags.temperature },
       limits: {
         ...(flags.maxSessions !== undefined && { sessions: flags.maxSessions }),

@@ -93,7 +93,11 @@ const trainingMemory = (config: DecoderConfig): readonly TrainingMemory[] => {
   return ways.flatMap(([trains, trained]) =>
     (['none', 'layers'] as const).map((recompute): TrainingMemory => {
       const estimate = memoryEstimate({
-        ...{ config, trained, batch, microBatchTokens: compute.microBatch, recompute },
+        config,
+        trained,
+        batch,
+        microBatchTokens: compute.microBatch,
+        recompute,
         stateNumbers: stateNumbers(settings),
       })
       return { trains, recompute, fits: estimate.total <= liveMachine.memoryBytes() ? 'yes' : 'no', estimate }

@@ -24,7 +24,9 @@ const pick = (from: Readonly<Record<string, string>>, names: readonly string[]):
 const packageJson = (name: string): string => {
   const known = versions()
   const contents = {
-    ...{ name, private: true, type: 'module' },
+    name,
+    private: true,
+    type: 'module',
     scripts: { start: 'tandem train ./recipe.ts', test: 'tsc && vitest run' },
     dependencies: pick(known, ['tandem-rl']),
     devDependencies: pick(known, ['@types/node', 'fast-check', 'typescript', 'vitest']),

@@ -103,13 +103,11 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
           return
         case 'step':
           bar.update(event.step, {
-            ...{
-              reward: event.reward?.toFixed(3) ?? '-',
-              success: successText(event),
-              speed: tokensPerSecond(event),
-              note: '',
-              left: leftAfter(event.step),
-            },
+            reward: event.reward?.toFixed(3) ?? '-',
+            success: successText(event),
+            speed: tokensPerSecond(event),
+            note: '',
+            left: leftAfter(event.step),
           })
           return
         case 'samples':

@@ -30,7 +30,10 @@ export const serveEnv = async (name: string, flags: EnvFlags): Promise<void> => 
   }
   const rewards = rewardApp({ ...shared, key })
   const episodes = openEnvApp({
-    ...{ ...shared, name: recipe.name, description: recipe.summary, key: child(key, 'episodes') },
+    ...shared,
+    name: recipe.name,
+    description: recipe.summary,
+    key: child(key, 'episodes'),
     ...(tasksOf !== undefined && { tasks: () => tasksOf(settings) }),
     ...(flags.maxNumSeqs !== undefined && { maxSessions: flags.maxNumSeqs }),
   })
@@ -38,7 +41,8 @@ export const serveEnv = async (name: string, flags: EnvFlags): Promise<void> => 
     fetch: (request: Request) =>
       new URL(request.url).pathname === '/get_reward' ? rewards.fetch(request) : episodes.fetch(request),
     sockets: {
-      ...{ path: '/ws', open: episodes.frames },
+      path: '/ws',
+      open: episodes.frames,
       ...(flags.maxBodyBytes !== undefined && { maxBytes: flags.maxBodyBytes }),
     },
   }

@@ -128,7 +128,9 @@ export const remoteTraining = ({
     const { policy, updater } = tinkerPolicy({ sampler, trainer, model, sampling })
     const base = tinkerPolicy({ sampler, model, name: 'tinker base' })
     return {
-      ...{ policy, updater, reference: base.policy },
+      policy,
+      updater,
+      reference: base.policy,
       at: ({ temperature }) => policy.withSampling({ temperature, maxTokens }),
       learner: tinkerLearner({ trainer, baseModel, loss, optimizer, key, passes, maxGradNorm, offPolicy, ...keeping }),
       metrics: tokenCosts(client, prices),

@@ -189,7 +189,9 @@ const dryRun = async (run: AnyRun): Promise<void> => {
     const open = { run, source, clock: liveClock }
     try {
       using sampled = await sampleStep(open, {
-        ...{ step: 0, position: source.position, klCoefficient: run.source.kl?.coefficient ?? 0 },
+        step: 0,
+        position: source.position,
+        klCoefficient: run.source.kl?.coefficient ?? 0,
       })
       const batch = { type: 'batch', ...describeStep(open, sampled), seconds: sampled.seconds }
       print(`${JSON.stringify(batch, undefined, 2)}\n`)

@@ -80,7 +80,9 @@ const action =
       const inputs = groups.inputs()
       const policy = await hold(
         vLLMWrapper({
-          ...{ url: flags.on, model: flags.servedModel, ...(flags.apiKey !== undefined && { apiKey: flags.apiKey }) },
+          url: flags.on,
+          model: flags.servedModel,
+          ...(flags.apiKey !== undefined && { apiKey: flags.apiKey }),
           sampling: samplingOf(settings),
         }),
         ({ close }) => close(),
@@ -94,7 +96,11 @@ const action =
       if (queue === null) return
       const report = await orFail(
         runRolloutWorker({
-          ...{ queue, policy, signal, key: groups.key, limits: { slots: flags.slots } },
+          queue,
+          policy,
+          signal,
+          key: groups.key,
+          limits: { slots: flags.slots },
           env: (_, ticket) => groups.env(ticket),
           refusal: (task) => inputsRefusal(task, inputs),
           onRollout: (event) => print(lineOf(event)),

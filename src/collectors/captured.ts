@@ -88,7 +88,10 @@ const piecesOf = (trajectory: CapturedTrajectory, rows: 'conversations' | 'turns
   const end = turns.at(-1)!.end
   if (rows === 'conversations') return [{ trajectory, turns, promptLength: turns[0]!.start, end, nextEnd: end }]
   return turns.map((turn, i) => ({
-    ...{ trajectory, turns: [turn], promptLength: turn.start, end: turn.end },
+    trajectory,
+    turns: [turn],
+    promptLength: turn.start,
+    end: turn.end,
     nextEnd: turns[i + 1]?.start ?? turn.end,
   }))
 }

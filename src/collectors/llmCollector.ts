@@ -276,7 +276,11 @@ const runRulesOf = <O, P, Q>(options: ConcurrentCollectorOptions<O, P, Q>): RunR
   const { env, key, maxTurns, batches = {}, concurrent, time = {} } = options
   const { dialogTurnsPerBatch, yieldOnlyLastSteps, yieldCompletedTrajectories } = batches
   return runRules({
-    ...{ env, key, policy: options.policy ?? later(policyOf(options)), ...time, ...concurrent },
+    env,
+    key,
+    policy: options.policy ?? later(policyOf(options)),
+    ...time,
+    ...concurrent,
     ...(maxTurns !== undefined && { maxTurns }),
     ...(dialogTurnsPerBatch !== undefined && { dialogTurnsPerBatch }),
     ...(yieldOnlyLastSteps !== undefined && { yieldOnlyLastSteps }),
@@ -363,7 +367,11 @@ export const LLMCollector = <
   }
   const policy = policyOf(options)
   const rules = {
-    ...{ env: options.env, policy, key, maxTurns, clock: time.clock ?? liveClock },
+    env: options.env,
+    policy,
+    key,
+    maxTurns,
+    clock: time.clock ?? liveClock,
     dialogTurnsPerBatch: batches.dialogTurnsPerBatch ?? 1,
     turns: batches.yieldOnlyLastSteps === true ? ('last' as const) : ('all' as const),
   }

@@ -99,7 +99,9 @@ export const roleAdvantage = (options: RoleAdvantageOptions): Advantage<RoleTurn
       Object.entries({
         description: { advantage: 'roleAdvantage', agents, baseline, of: advantage.description },
         ...(groupSize !== undefined && { groupSize }),
-        ...{ over, writes, reads: [...advantage.reads, 'agent', 'next.agentRewards'] },
+        over,
+        writes,
+        reads: [...advantage.reads, 'agent', 'next.agentRewards'],
         dropped: (batch: TensorDict) => advantage.dropped(rowsOf(batch) as TensorDict<RewardedTurns>), // as above
       }).map(([property, value]) => [property, { value, enumerable: true }]),
     ),

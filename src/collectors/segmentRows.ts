@@ -37,7 +37,9 @@ const segmentsOf = (
   const shares = segmentRewards(total, numbers.length, rule)
   return numbers.map((segment, k) => ({
     rows: rows.filter((row) => segments[row] === segment),
-    ...{ segment, reward: shares[k]!, end: rows.at(-1)! },
+    segment,
+    reward: shares[k]!,
+    end: rows.at(-1)!,
   }))
 }
 
@@ -115,7 +117,9 @@ export const segmentAdvantage = (rule: SegmentRule, advantage: Advantage): Advan
     ...Object.fromEntries(
       Object.entries({
         description: { advantage: 'segments', rule, of: advantage.description },
-        ...{ over, writes, reads: [...advantage.reads, 'segment'] },
+        over,
+        writes,
+        reads: [...advantage.reads, 'segment'],
         dropped: (batch: TensorDict) => scope(() => advantage.dropped(split(batch))),
       }).map(([property, value]) => [property, { value, enumerable: true }]),
     ),

@@ -18,6 +18,7 @@ export {
 } from '../collectors/dynamicSampling.js'
 export type { BatchSink, CollectorWeights } from '../collectors/llmCollector.js'
 export { type InFlightUpdaterOptions, inFlightUpdater } from '../collectors/overlap/inFlightUpdater.js'
+export type { OverlapSeconds } from '../collectors/overlap/overlapSeconds.js'
 export type {
   OverlapCounts,
   OverlapDrop,
@@ -27,13 +28,10 @@ export type {
 } from '../collectors/overlap/overlapState.js'
 export type { TrainedTask } from '../collectors/overlap/overlapStep.js'
 export { type RolloutGroups, type RolloutGroupsOptions, rolloutGroups } from '../collectors/overlap/rolloutGroups.js'
+export type { GroupSource, PlayedTask, PlayingTask } from '../collectors/overlap/sampledGroups.js'
 export {
-  type GroupSource,
   type OverlapEnd,
-  type OverlapSeconds,
   type OverlapStopped,
-  type PlayedTask,
-  type PlayingTask,
   type PushVersion,
   type SamplerAhead,
   type SamplerAheadOptions,

@@ -72,15 +72,10 @@ export type {
 } from '../modules/remote/chat/policyLookup.js'
 export { resolvePolicy } from '../modules/remote/chat/policyRegistry.js'
 export type { ClientPolicy, WrapperOptions } from '../modules/remote/clientPolicy.js'
-export {
-  type EnginePool,
-  type EnginePoolOptions,
-  enginePool,
-  type PoolMember,
-  type Readmission,
-} from '../modules/remote/enginePool.js'
+export { type EnginePool, type EnginePoolOptions, enginePool } from '../modules/remote/enginePool.js'
 export type { GenerateOptions } from '../modules/remote/generateOptions.js'
 export { localClient } from '../modules/remote/localClient.js'
+export type { PoolMember, Readmission } from '../modules/remote/poolMembers.js'
 export { type SGLangClientOptions, type SGLangLimits, sglangClient } from '../modules/remote/sglang/client.js'
 export { SGLangWrapper, type SGLangWrapperOptions } from '../modules/remote/sglang/SGLangWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/client.js'

@@ -38,7 +38,9 @@ export const engineReport = (): EngineReport => {
     backend,
     version: recording?.version ?? tf.version_core,
     threads: recording?.runtime.threads() ?? plainThreads(backend),
-    ...{ compiles, graphs, graphBytes: heldBytes },
+    compiles,
+    graphs,
+    graphBytes: heldBytes,
     fallbacks: recording === undefined ? borrowedCalls() : fallbacks,
   }
 }

@@ -158,7 +158,10 @@ const lazyStep = (options: LocalLearnerOptions, learning: LossStepOptions<object
   const start = async (): Promise<E.Either<ThreadFailure, Opened>> => {
     if (workers === 1) return E.right({ step: inThisThread(lossStep(loss, learning)), replicas: undefined })
     const started = await startReplicas({
-      ...{ config: model.config, loss, workers, recompute },
+      config: model.config,
+      loss,
+      workers,
+      recompute,
       ...(threadStarter && { threads: threadStarter }),
     })()
     return pipe(
@@ -246,7 +249,9 @@ const makeLearner = (options: LocalLearnerOptions): LocalLearner<unknown, LossMe
     if (E.isLeft(opened)) return failed('thread', opened.left.reason, opened.left)
     const learningRate = optimizer.learningRate!(version) // checked by `checkLearner`
     const { rows, correction } = preparedRows(batch, loss.rows(batch as TensorDict<never>), {
-      ...{ options: offPolicy, version, score }, // entries are found by name
+      options: offPolicy,
+      version,
+      score, // entries are found by name
     })
     const steps: LossMetrics[] = []
     const placed: PlacedTokens[] = []

@@ -9,7 +9,6 @@ import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../core/capabilities.js'
-import { errorMessage } from '../core/failure.js'
 import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
 import { liveTimers } from './clock.js'
 import { flush } from './flush.js'
@@ -24,7 +23,17 @@ import {
   repoFolder,
   writeRef,
 } from './hubCache.js'
-import { ask, askJson, type HubConnection, HubError, partsOf, refuseFile, startWatch, webAddress } from './hubHttp.js'
+import {
+  ask,
+  askJson,
+  caughtFailure,
+  type HubConnection,
+  isFailure,
+  partsOf,
+  refuseFile,
+  startWatch,
+  webAddress,
+} from './hubHttp.js'
 import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
 import { harmless } from './thrown.js'
 import { proxiedFetch } from './transport/proxies.js'
@@ -76,14 +85,7 @@ const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | 
 })
 
 const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFailure, T> =>
-  TE.tryCatch(run, (error) =>
-    error instanceof HubError
-      ? error.failure
-      : {
-          ...{ _tag: 'HubFailure', kind: 'disk', repo: repo.name },
-          reason: `${repo.name}: the cache cannot be used: ${errorMessage(error)}`,
-        },
-  )
+  TE.tryCatch(run, (error) => caughtFailure(repo, error))
 
 const requireRepo = (repo: HubRepo): void => {
   if (!NAME.test(repo.name) || repo.name.includes('..'))
@@ -162,18 +164,14 @@ const listCached = async (setup: Home, repo: HubRepo, why: string): Promise<HubL
     : { commit, files, origin: 'cache' }
 }
 
-/** Returns true if the hub could not be reached, as opposed to having refused. */
-const isAway = (error: unknown): error is HubError =>
-  error instanceof HubError && ['unreachable', 'timeout'].includes(error.failure.kind)
-
 const list = async (home: Home, repo: HubRepo): Promise<HubListing> => {
   if (home.network === 'cache-only') return listCached(home, repo, 'network access is disabled')
   try {
     return await listOnline(home, repo)
   } catch (error) {
-    if (!isAway(error)) throw error
+    if (!isFailure(error, 'unreachable', 'timeout')) throw error
     return listCached(home, repo, error.failure.reason).catch((missing: unknown) => {
-      throw missing instanceof HubError && missing.failure.kind === 'not-cached' ? error : missing
+      throw isFailure(missing, 'not-cached') ? error : missing
     })
   }
 }
@@ -292,8 +290,8 @@ const fetchAll = async (download: Download): Promise<void> => {
   for (let resumes = 0; ; resumes++) {
     const result = await fetchRest(download).catch((error: unknown) => error)
     if (result === true) return
-    if (result !== false && !isAway(result)) {
-      const isLie = result instanceof HubError && result.failure.kind === 'corrupt'
+    if (result !== false && !isFailure(result, 'unreachable', 'timeout')) {
+      const isLie = isFailure(result, 'corrupt')
       if (isLie) await fs.rm(incomplete, { force: true })
       throw result
     }
@@ -365,7 +363,7 @@ const download = async (
   try {
     return await downloadOnline(home, repo, wanted)
   } catch (error) {
-    if (cached !== undefined && isAway(error)) return cached
+    if (cached !== undefined && isFailure(error, 'unreachable', 'timeout')) return cached
     throw error
   }
 }

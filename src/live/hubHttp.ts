@@ -1,6 +1,7 @@
 /** Requests to the Hugging Face hub, with time limits, and failures that include advice. */
 import { isRight } from 'fp-ts/lib/Either.js'
 import type { Timers } from '../core/capabilities.js'
+import { errorMessage } from '../core/failure.js'
 import type { HubFailure, HubRepo } from '../core/hub.js'
 import { parseJson } from '../core/json.js'
 import { proxyFor, throughProxy } from './transport/proxies.js'
@@ -16,7 +17,7 @@ export interface HubConnection {
 }
 
 /** An error inside `live/hub`, which is converted to a `Left` there. */
-export class HubError extends Error {
+class HubError extends Error {
   readonly failure: HubFailure
 
   constructor(failure: HubFailure) {
@@ -25,22 +26,34 @@ export class HubError extends Error {
   }
 }
 
-/** Throws a failure. */
-export const refuseFile = (
-  repo: HubRepo,
+/** Makes a failure whose reason begins with the name of the repository. */
+const hubFailure = (
+  { name }: HubRepo,
   kind: HubFailure['kind'],
   reason: string,
-  ...status: readonly number[]
-): never => {
-  const [code] = status
-  throw new HubError({
-    _tag: 'HubFailure',
-    kind,
-    repo: repo.name,
-    reason: `${repo.name}: ${reason}`,
-    ...(code !== undefined && { status: code }),
-  })
+  ...[status]: readonly number[]
+): HubFailure => ({
+  _tag: 'HubFailure',
+  kind,
+  repo: name,
+  reason: `${name}: ${reason}`,
+  ...(status !== undefined && { status }),
+})
+
+/** Throws a failure. */
+export const refuseFile = (...given: Parameters<typeof hubFailure>): never => {
+  throw new HubError(hubFailure(...given))
 }
+
+/** Returns true for a failure of one of these kinds. */
+export const isFailure = (error: unknown, ...kinds: readonly HubFailure['kind'][]): error is HubError =>
+  error instanceof HubError && kinds.includes(error.failure.kind)
+
+/** Returns the failure of a caught error. Others than `HubError` come from the cache. */
+export const caughtFailure = (repo: HubRepo, error: unknown): HubFailure =>
+  error instanceof HubError
+    ? error.failure
+    : hubFailure(repo, 'disk', `the cache cannot be used: ${errorMessage(error)}`)
 
 const TOKEN_HINT = 'set HF_TOKEN to a token that may read it'
 

@@ -181,7 +181,9 @@ const converse: Processes['converse'] =
     E.map(({ child: { stdin }, pid, ended, stop }: Launched) => {
       stdin?.on('error', () => {}) // each write reports its own error
       return {
-        ...{ pid, ended, stop },
+        pid,
+        ended,
+        stop,
         write: (text: string): TE.TaskEither<ProcessFailure, void> =>
           TE.tryCatch(
             () =>

@@ -122,7 +122,10 @@ export const DistillationLoss = (options: DistillationLossOptions = {}): Distill
       apply,
       measures: {
         metrics: ({ sums: { loss, kl, teacherZeros }, gradNorm }) => ({
-          ...{ loss, gradNorm, kl: kl!, teacherZeros: teacherZeros! }, // `apply` has them
+          loss,
+          gradNorm,
+          kl: kl!,
+          teacherZeros: teacherZeros!, // `apply` has them
         }),
       },
     }),

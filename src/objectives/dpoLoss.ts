@@ -173,7 +173,10 @@ export const dpoLoss = (options: DPOLossOptions = {}): DPOLoss => {
     const mean = (x: tf.Tensor): tf.Tensor => tf.div(tf.sum(x), tf.maximum(pairs, 1))
     const [chosenRewards, rejectedRewards] = [tf.mul(better, beta), tf.mul(worse, beta)]
     return {
-      ...{ lossDpo: mean(losses), losses, chosenRewards, rejectedRewards },
+      lossDpo: mean(losses),
+      losses,
+      chosenRewards,
+      rejectedRewards,
       accuracy: mean(tf.cast(tf.greater(better, worse), 'float32')),
       chosenReward: mean(chosenRewards),
       rejectedReward: mean(rejectedRewards),

@@ -244,7 +244,10 @@ export const defineLoss = <
   const { name, reads = [], optional = [], needs = {}, rows, apply, selection = {}, measures = {} } = options
   const found = exportOf(options)
   return {
-    ...{ name, options: plainSettings(options.options ?? {}), apply, selection },
+    name,
+    options: plainSettings(options.options ?? {}),
+    apply,
+    selection,
     ...(found && { module: found }),
     reads: ['tokens.prompt', 'tokens.response', ...reads.map(entryOf)],
     needs: { entropy: 'none', noise: 'none', head: 'none', ...needs },

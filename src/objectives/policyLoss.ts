@@ -329,7 +329,9 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
     const sampled = input.behaviorLogProbs ?? input.oldLogProbs
     return {
       lossObjective: context.aggregate(weighted),
-      ...{ clipFraction: context.mean(outside), pgClipFraction: context.mean(cut), clippedTokens: cut },
+      clipFraction: context.mean(outside),
+      pgClipFraction: context.mean(cut),
+      clippedTokens: cut,
       klApprox: context.mean(tf.neg(terms.logRatio)),
       logSumWeights: maskedLogSumExp(terms.logRatio, context.mask),
       logSumSquaredWeights: maskedLogSumExp(tf.mul(terms.logRatio, 2), context.mask),

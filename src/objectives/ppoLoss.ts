@@ -82,7 +82,9 @@ export const ppoLoss = (options: PPOLossOptions = {}): PPOLoss => {
     ...(policy.module &&
       value.module && {
         module: moduleExport(import.meta.url, 'ppoLoss', {
-          ...{ policy: policy.module, value: value.module, valueCoefficient },
+          policy: policy.module,
+          value: value.module,
+          valueCoefficient,
         }),
       }),
     needs: { ...needs, head: 'value' },

@@ -111,9 +111,11 @@ export const rewardModelLoss = (options: RewardModelLossOptions = {}): RewardMod
     const pairs = tf.maximum(tf.div(counts.completions, 2), 1)
     const mean = (x: tf.Tensor): tf.Tensor => tf.div(tf.sum(x), pairs)
     return {
-      ...{ lossRewardModel: mean(losses), losses },
+      lossRewardModel: mean(losses),
+      losses,
       ...(center !== 0 && { lossCenter: tf.mul(mean(tf.square(tf.add(chosen, rejected))), center) }),
-      ...{ chosenReward: mean(chosen), rejectedReward: mean(rejected) },
+      chosenReward: mean(chosen),
+      rejectedReward: mean(rejected),
       accuracy: mean(tf.cast(tf.greater(chosen, rejected), 'float32')),
     }
   }
@@ -127,7 +129,11 @@ export const rewardModelLoss = (options: RewardModelLossOptions = {}): RewardMod
       apply,
       measures: {
         metrics: ({ sums: { loss, chosenReward = 0, rejectedReward = 0, accuracy = 0 }, gradNorm }) => ({
-          ...{ loss, gradNorm, chosenReward, rejectedReward, accuracy },
+          loss,
+          gradNorm,
+          chosenReward,
+          rejectedReward,
+          accuracy,
           margin: chosenReward - rejectedReward,
         }),
       },

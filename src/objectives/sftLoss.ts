@@ -189,8 +189,12 @@ export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
       apply,
       measures: {
         metrics: ({ sums: { loss, nll, tokens, accuracy = null, klToRef = null }, gradNorm }) => ({
-          ...{ loss, gradNorm, nll: nll!, tokens: tokens! }, // `apply` has them
-          ...{ accuracy, klToRef },
+          loss,
+          gradNorm,
+          nll: nll!,
+          tokens: tokens!, // `apply` has them
+          accuracy,
+          klToRef,
         }),
       },
     }),

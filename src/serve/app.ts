@@ -73,7 +73,9 @@ interface Endpoint {
 const get = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: 'GET', path, reads: 'nothing', answer })
 const command = (path: string, answer: Endpoint['answer']): Endpoint => ({ ...get(path, answer), method: 'POST' })
 const post = (path: string, answer: (served: Served, body: unknown) => Answer | Promise<Answer>): Endpoint => ({
-  ...{ method: 'POST', path, reads: 'json' },
+  method: 'POST',
+  path,
+  reads: 'json',
   answer: (served, { read }) => answer(served, read),
 })
 
@@ -82,7 +84,9 @@ const prompted = <P extends PromptPath>(
   path: P,
   answer: (served: Served, read: ReadOf<P>, request: Request) => Answer | Promise<Answer>,
 ): Endpoint => ({
-  ...{ method: 'POST', path, reads: 'prompt' },
+  method: 'POST',
+  path,
+  reads: 'prompt',
   answer: (served, { read, request }) => answer(served, read as ReadOf<P>, request), // of the reader of this path
 })
 
@@ -186,7 +190,8 @@ const readFor = async (
   const env = { ...served, maxModelLength: served.engine.info.maxModelLength }
   const { path } = endpoint
   return readBody(bytes.right, {
-    ...{ thread: bodies, reader: path },
+    thread: bodies,
+    reader: path,
     here: (json) => readRequest(env, path, json),
   })
 }

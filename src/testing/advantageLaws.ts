@@ -47,7 +47,10 @@ const anyTurns = (trajectoryId: string, groupId: string): fc.Arbitrary<readonly 
     )
     .map((turns) =>
       turns.map(({ reward, tokens }, turn) => ({
-        ...{ trajectoryId, turn, groupId, reward },
+        trajectoryId,
+        turn,
+        groupId,
+        reward,
         mask: tokens.map(({ on }) => on),
         numbers: tokens.map(({ x }) => x / 4),
       })),

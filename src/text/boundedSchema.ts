@@ -55,7 +55,8 @@ const readList = <T>(
 export const boundedList = <S extends z.ZodType>(item: S, most: number, { reported = 1, ...limits }: ListLimits = {}) =>
   z.unknown().transform((value, context): readonly z.output<S>[] =>
     readList(value, context, {
-      ...{ most, ...limits },
+      most,
+      ...limits,
       read: (items) => {
         const result: z.output<S>[] = []
         let wrong = 0

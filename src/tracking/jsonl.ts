@@ -25,12 +25,10 @@ const tailOf = (tail: string): 'none' | 'event' | 'torn' | 'foreign' => {
 }
 
 const foreign = (path: string, reason: string): FormatFailure => ({
-  ...{
-    _tag: 'FormatFailure',
-    format: 'tracked events',
-    where: path,
-    reason: `this is no file of tracked events: ${reason}`,
-  },
+  _tag: 'FormatFailure',
+  format: 'tracked events',
+  where: path,
+  reason: `this is no file of tracked events: ${reason}`,
 })
 
 const decoded = (path: string, bytes: Uint8Array): E.Either<FormatFailure, string> =>

@@ -164,7 +164,10 @@ const batchOf = (event: TrackedEvent): Partial<Batch> => {
       const seconds = Object.entries(event.seconds).map(([name, value]) => [`time/${name}`, value] as const)
       return {
         metrics: [...Object.entries(event.values), ...seconds].map(([name, value]) => ({
-          ...{ key: allowed(name), value: jsonNumber(value), timestamp: Math.floor(event.at), step: event.step },
+          key: allowed(name),
+          value: jsonNumber(value),
+          timestamp: Math.floor(event.at),
+          step: event.step,
         })),
       }
     }

@@ -42,7 +42,10 @@ const HISTOGRAM_SERIES = ['bucket', 'sum', 'count'].map((part) => `phase_seconds
 /** Makes the metrics of every run. */
 const ownMetrics = (registry: Registry, { prefix, buckets }: Required<PrometheusOptions>) => {
   const of = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) => ({
-    ...{ name: prefix + name, help, labelNames, registers: [registry] },
+    name: prefix + name,
+    help,
+    labelNames,
+    registers: [registry],
   })
   return {
     info: new Gauge(of('run_info', '1 for the run, by its name.', ['run'])),
@@ -82,7 +85,9 @@ const ownMetrics = (registry: Registry, { prefix, buckets }: Required<Prometheus
 export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink => {
   checkOptions('prometheusSink', options, PROMETHEUS_SINK_OPTIONS)
   const settings = {
-    ...{ prefix: 'tandem_', totals: TOTALS, buckets: BUCKETS },
+    prefix: 'tandem_',
+    totals: TOTALS,
+    buckets: BUCKETS,
     ...options,
   }
   checkSettings(settings)

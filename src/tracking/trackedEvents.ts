@@ -73,7 +73,12 @@ const flatSettings = (
 
 /** Makes the `scalars` event of a step or an evaluation. */
 const scalars = (step: number, values: Named, seconds: Named, session: TrackedSession): TrackedEvent => ({
-  ...{ type: 'scalars', at: session.at, step, values, seconds, spans: phaseSpans(seconds, session) },
+  type: 'scalars',
+  at: session.at,
+  step,
+  values,
+  seconds,
+  spans: phaseSpans(seconds, session),
 })
 
 /** Formats query, completion and reward. */
@@ -111,7 +116,11 @@ export const trackedEvents = (event: RunEvent, session: TrackedSession): readonl
     case 'checkpoint':
       return [
         {
-          ...{ type: 'saved', at, step: event.step, what: 'checkpoint', path: event.path },
+          type: 'saved',
+          at,
+          step: event.step,
+          what: 'checkpoint',
+          path: event.path,
           spans: [{ name: 'checkpoint', from: Math.min(since, at), to: at }],
         },
       ]

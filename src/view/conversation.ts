@@ -36,7 +36,9 @@ const tokensOf = (record: ViewedTurn): readonly TokenRow[] => {
       ...(logProbs?.[i] !== undefined && { logProb: logProbs[i] }),
       ...(trainer?.[i] !== undefined && { trainerLogProb: trainer[i] }),
       ...(entropies?.[i] !== undefined && {
-        ...{ entropy: entropies[i], ratio: ratios?.[i] ?? 1, clipped: clipped.has(i) },
+        entropy: entropies[i],
+        ratio: ratios?.[i] ?? 1,
+        clipped: clipped.has(i),
       }),
       ...(own !== undefined && { advantage: own }),
       mask: !hasFailed(record),
@@ -49,7 +51,9 @@ const AUTHORS: Readonly<Record<string, TurnRow['author']>> = { assistant: 'model
 
 /** Returns a message of the environment as a turn. Other roles than those above are users. */
 const replyTurn = ({ role, text, isError }: ReplyRecord): TurnRow => ({
-  ...{ author: Object.hasOwn(AUTHORS, role) ? AUTHORS[role]! : 'user', text, toolCalls: [] },
+  author: Object.hasOwn(AUTHORS, role) ? AUTHORS[role]! : 'user',
+  text,
+  toolCalls: [],
   ...(isError === true && { isError }),
 })
 

@@ -27,11 +27,20 @@ const open = async (files: Files, { reader, place, paths }: FoundLog): Promise<O
   const rollouts = heldRollouts(turns)
   const rows = (await rollouts.rollouts()).map(({ row }) => row)
   return {
-    ...{ rollouts, problem: E.isLeft(read) ? describe(read.left) : null },
+    rollouts,
+    problem: E.isLeft(read) ? describe(read.left) : null,
     log: {
-      ...{ paths: runPaths(place), steps: [], evaluations: [], machine: null, lock: 'free', status: 'finished' },
+      paths: runPaths(place),
+      steps: [],
+      evaluations: [],
+      machine: null,
+      lock: 'free',
+      status: 'finished',
       config: { recipe: null, settings: { format: reader.format, model, dataset: data, ...settings }, run: {} },
-      ...{ checkpoints: [], batches: [], startedAt, columns: rolloutColumns(rows) },
+      checkpoints: [],
+      batches: [],
+      startedAt,
+      columns: rolloutColumns(rows),
       trajectoryBytes: times.reduce((sum, each) => sum + (each?.bytes ?? 0), 0),
       updatedAt:
         times
@@ -62,7 +71,10 @@ export const foreignRun = (
     return state
   }
   return {
-    ...{ id, folder: found().place, files, access: 'read' },
+    id,
+    folder: found().place,
+    files,
+    access: 'read',
     log: async () => (await current()).log,
     note: async () => {
       const { problem } = await current()

@@ -100,7 +100,9 @@ export const modelDesk = ({ timers, limitMs = 600_000, ...source }: DeskOptions)
       const { signal } = limits
       const answer = async (send: (line: ModelLine) => void): Promise<void> => {
         const work: ModelWork = {
-          ...{ source, run, signal },
+          source,
+          run,
+          signal,
           open: (changes = {}) => keeper.open(run.folder, changes),
         }
         try {

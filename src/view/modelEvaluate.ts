@@ -62,7 +62,9 @@ const differenceOf = (
   const { estimate, low, high } = meanInterval(changes, range)
   const isKnown = measure === 'success' || !isFlat
   return {
-    ...{ mean: estimate, low: isKnown ? low : null, high: isKnown ? high : null },
+    mean: estimate,
+    low: isKnown ? low : null,
+    high: isKnown ? high : null,
     higher: changes.filter((each) => each > 0).length,
     lower: changes.filter((each) => each < 0).length,
     same: changes.filter((each) => each === 0).length,
@@ -75,7 +77,9 @@ const SHOWN = 20
 const SHOWN_CHARACTERS = 2000
 
 const taskLine = (name: string, { before, after }: Pair): TaskLine => ({
-  ...{ type: 'task', name, query: before.first.query.slice(0, SHOWN_CHARACTERS) },
+  type: 'task',
+  name,
+  query: before.first.query.slice(0, SHOWN_CHARACTERS),
   answers: [before, after].map(({ first, score }) => ({ text: first.completion.slice(0, SHOWN_CHARACTERS), score })),
 })
 

@@ -156,8 +156,12 @@ async function* playedForks(fork: Fork, groups: RunGroups, task: number): AsyncG
     const turns = await log.turns(rollouts)
     for (const [i, { row }] of rollouts.entries())
       yield {
-        ...{ type: 'completion', index: done + i, turns: conversationOf(turns[i]!).slice(body.turn) },
-        ...{ reward: row.reward, parts: row.parts, stopReason: turns[i]!.at(-1)?.stopReason ?? null },
+        type: 'completion',
+        index: done + i,
+        turns: conversationOf(turns[i]!).slice(body.turn),
+        reward: row.reward,
+        parts: row.parts,
+        stopReason: turns[i]!.at(-1)?.stopReason ?? null,
       }
   }
 }
@@ -176,8 +180,12 @@ async function* sampledForks({ body, start, model, engine, signal }: Fork): Asyn
     ]
     const text = rows.map((row) => row.text).join('')
     yield {
-      ...{ type: 'completion', index, turns: [{ author: 'model', text, toolCalls: [], tokens: rows }] },
-      ...{ reward: null, parts: {}, stopReason: finishReason },
+      type: 'completion',
+      index,
+      turns: [{ author: 'model', text, toolCalls: [], tokens: rows }],
+      reward: null,
+      parts: {},
+      stopReason: finishReason,
     }
   }
 }

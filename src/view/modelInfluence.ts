@@ -45,7 +45,9 @@ const rowsOf = (batch: TensorDict): readonly BatchRow[] => {
     const end = (rows: Ragged): readonly number[] => Array.from(raggedRow(rows, row)).slice(-ids.length)
     const mask = masks === undefined ? null : end(masks)
     return {
-      ...{ trajectory, prompt: Array.from(raggedRow(prompts, row)), ids },
+      trajectory,
+      prompt: Array.from(raggedRow(prompts, row)),
+      ids,
       advantages: end(advantages).map((advantage, t) => (mask?.[t] === 0 ? 0 : advantage)),
     }
   })
@@ -206,7 +208,10 @@ const ranked = (
     .sort(([, a], [, b]) => Math.abs(b.influence) - Math.abs(a.influence))
     .slice(0, REPORTED)
     .map(([trajectory, { influence, advantage, ids }]) => ({
-      ...{ id: nameOf(trajectory), text: textOf(ids), advantage, influence },
+      id: nameOf(trajectory),
+      text: textOf(ids),
+      advantage,
+      influence,
       share: total === 0 ? 0 : influence / total,
     }))
 }
@@ -232,7 +237,10 @@ export const influenceLines = ({ checkpoint, ...place }: InfluenceRequest) =>
     }
     const textOf = (of: readonly number[]): string => model.text.tokenizer.decode(of, 'keep').slice(0, SHOWN_CHARACTERS)
     yield {
-      ...{ type: 'influence', step: checkpoint + 1, batch, linearity },
+      type: 'influence',
+      step: checkpoint + 1,
+      batch,
+      linearity,
       rollouts: ranked(rows, slopes, nameOf, textOf),
     }
   }

@@ -36,7 +36,10 @@ const lineOf = (
 ): ProbabilityLine => {
   const last = scored.at(-1)!
   return {
-    ...{ type: 'checkpoint', step, logProb: last.logProb, rank: last.rank },
+    type: 'checkpoint',
+    step,
+    logProb: last.logProb,
+    rank: last.rank,
     prefixLogProb: scored.reduce((sum, { logProb }) => sum + logProb, 0),
     top: topTokens(model.text, last.top),
     tokens: topTokens(model.text, scored),

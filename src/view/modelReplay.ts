@@ -67,7 +67,9 @@ export const replayLines = ({ checkpoint, settings }: ReplayRequest) =>
       const recorded = (await run.log()).steps.find(({ step }) => step === checkpoint + 1)
       const { update = {}, learningRate, updates = [] } = recorded ?? {}
       yield {
-        ...{ type: 'record', step: checkpoint + 1, ...both },
+        type: 'record',
+        step: checkpoint + 1,
+        ...both,
         recorded: numbersIn({ ...update, learningRate, ...(recorded && { optimizerSteps: updates.length }) }),
       }
     } finally {

@@ -34,7 +34,9 @@ const openAt = async (
   const path = `${runPaths(folder).checkpoints}/${stepName(checkpoint)}`
   const state = checkpoint === 0 ? null : orThrow(await readCheckpoint(files, path, liveDigest)())
   const source = await run.source.open({
-    ...{ step: checkpoint, lastStep: checkpoint + 1, push: run.push },
+    step: checkpoint,
+    lastStep: checkpoint + 1,
+    push: run.push,
     position: state?.position ?? null,
   })
   const klCoefficient = run.source.kl?.coefficient ?? 0

@@ -91,7 +91,8 @@ const ALTERNATIVES = 8
 /** Sampling of a request, with the alternatives of each token. */
 export const reportedSampling = (given: Partial<SamplingParams>): SamplingParams => ({
   ...DEFAULT_SAMPLING,
-  ...{ topLogProbs: ALTERNATIVES, logProbsMode: 'tempered' },
+  topLogProbs: ALTERNATIVES,
+  logProbsMode: 'tempered',
   ...given,
 })
 
@@ -102,7 +103,10 @@ export const scoredTokens = async (
   { from, temperature, signal }: { readonly from: number; readonly temperature: number; readonly signal: AbortSignal },
 ): Promise<readonly PromptTokenLogProb[]> => {
   const request = {
-    ...{ id: 'score', prompt: Int32Array.from(sequence), adapter: null, cacheSalt: '' },
+    id: 'score',
+    prompt: Int32Array.from(sequence),
+    adapter: null,
+    cacheSalt: '',
     sampling: reportedSampling({ maxTokens: 1, topLogProbs: null, promptLogProbs: ALTERNATIVES, temperature }),
   }
   const { promptLogProbs } = orThrow(await collectEvents(engine.generate(request, { signal }), 1))

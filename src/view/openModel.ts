@@ -81,7 +81,8 @@ export const openModel = async (source: ModelSource, folder: string, changes: Ch
   try {
     const { config, text } = modelOf(opened.run)
     return {
-      ...{ config, text },
+      config,
+      text,
       run: () => opened.run,
       learnerAt: async (step) => {
         if (step < at.policies) await again() // policies only take newer weights

@@ -21,10 +21,24 @@ const querySchema = z.object({
     .regex(/^(step|reward|length|advantage|turns|toolCalls|toolErrors|part\..{1,200})$/)
     .optional(),
   order: z.enum(['asc', 'desc']).optional(),
-  ...{ step: number, minStep: number, maxStep: number, minReward: number, maxReward: number },
-  ...{ minLength: number, maxLength: number, minAdvantage: number, maxAdvantage: number, minTurns: number },
-  ...{ truncated: flag, failed: flag, toolErrors: flag, minPart: part, maxPart: part },
-  ...{ q: z.string().max(1000).optional(), group: z.string().optional(), label: z.string().optional() },
+  step: number,
+  minStep: number,
+  maxStep: number,
+  minReward: number,
+  maxReward: number,
+  minLength: number,
+  maxLength: number,
+  minAdvantage: number,
+  maxAdvantage: number,
+  minTurns: number,
+  truncated: flag,
+  failed: flag,
+  toolErrors: flag,
+  minPart: part,
+  maxPart: part,
+  q: z.string().max(1000).optional(),
+  group: z.string().optional(),
+  label: z.string().optional(),
 })
 
 /** A query that cannot be read, with the reason. */

@@ -69,12 +69,14 @@ const fileOf = ({ rows, places, ...rest }: IndexedLog): IndexFile => {
   })
   const partNames = new Set(rows.flatMap(({ parts }) => Object.keys(parts)))
   return {
-    ...{ format: FORMAT, ...rest },
+    format: FORMAT,
+    ...rest,
     columns: Object.fromEntries(
       COLUMNS.map((name) => [name, rows.map((row) => row[name])]),
     ) as unknown as IndexFile['columns'], // by COLUMNS
     ids: rows.map(({ id }) => id),
-    ...{ groupNames: [...names.keys()], groups },
+    groupNames: [...names.keys()],
+    groups,
     flags: rows.map(({ truncated, failed }) => Number(truncated) + 2 * Number(failed)),
     parts: Object.fromEntries(
       [...partNames].map((name) => [name, rows.map(({ parts }) => ownValue(parts, name) ?? null)]),

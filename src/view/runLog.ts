@@ -123,7 +123,8 @@ export const runLog = (files: Files, folder: string): (() => Promise<RunLog>) =>
     const machine = await read(files, paths.machine, machineSchema)
     const times = { config: await fileTimes(paths.config), metrics: await fileTimes(paths.metrics) }
     return {
-      ...{ paths, config },
+      paths,
+      config,
       steps: records.filter((record) => record.type === 'step'),
       evaluations: records.filter((record) => record.type === 'evaluation'),
       trajectoryBytes: (await fileTimes(paths.trajectories))?.bytes ?? 0,

@@ -57,7 +57,12 @@ const indexPath = (folder: string): string => `${folder}/.view/rollouts.json`
 const viewedRun = (id: string, folder: string): ViewedRun => {
   const files = filesBelow(folder)
   return {
-    ...{ id, folder, files, access: 'write', log: runLog(files, folder), note: () => readNote(files, folder) },
+    id,
+    folder,
+    files,
+    access: 'write',
+    log: runLog(files, folder),
+    note: () => readNote(files, folder),
     ...fileRollouts(files, { path: runPaths(folder).trajectories, index: indexPath(folder) }),
     annotations: () => readAnnotations(files, folder),
   }
@@ -106,9 +111,23 @@ const lastOf = ({ steps, evaluations, columns }: RunLog): RunRow['last'] => {
 
 /** The row of a run that cannot be read, with the reason as its note. */
 const unreadableRow = ({ id, folder }: ViewedRun, error: unknown): RunRow => ({
-  ...{ id, folder, name: folder.split('/').at(-1) ?? id, recipe: null, state: 'stopped', step: 0, steps: null },
-  ...{ startedAt: null, updatedAt: null, model: null, data: null, command: null, version: null, machine: null },
-  ...{ tags: [], note: `This run cannot be read: ${errorMessage(error)}`, last: {} },
+  id,
+  folder,
+  name: folder.split('/').at(-1) ?? id,
+  recipe: null,
+  state: 'stopped',
+  step: 0,
+  steps: null,
+  startedAt: null,
+  updatedAt: null,
+  model: null,
+  data: null,
+  command: null,
+  version: null,
+  machine: null,
+  tags: [],
+  note: `This run cannot be read: ${errorMessage(error)}`,
+  last: {},
 })
 
 /** Returns the row of a run in the list of runs, with a note if it cannot be read. */
@@ -118,17 +137,22 @@ const readRow = async ({ id, folder, ...run }: ViewedRun): Promise<RunRow> => {
   const [records, note] = [await run.log(), await run.note()]
   const { settings, recipe, start } = records.config
   return {
-    ...{ id, folder },
+    id,
+    folder,
     name: note.name ?? folder.split('/').at(-1) ?? id,
     recipe: recipe?.name ?? null,
     state: stateOf(records),
     step: records.steps.at(-1)?.step ?? records.columns?.step.at(-1) ?? 0,
     steps: typeof settings.steps === 'number' ? settings.steps : null,
-    ...{ startedAt: records.startedAt, updatedAt: records.updatedAt },
+    startedAt: records.startedAt,
+    updatedAt: records.updatedAt,
     model: textOrNull(settings.model),
     data: textOrNull(settings.dataset) ?? (recipe === null ? null : 'generated'),
-    ...{ command: start?.command ?? null, version: start?.version ?? null, machine: records.machine },
-    ...{ tags: note.tags ?? [], note: note.note ?? '' },
+    command: start?.command ?? null,
+    version: start?.version ?? null,
+    machine: records.machine,
+    tags: note.tags ?? [],
+    note: note.note ?? '',
     last: lastOf(records),
   }
 }
@@ -168,7 +192,11 @@ export const runAnswer = async (run: ViewedRun): Promise<RunAnswer> => {
     alarms: await alarmsOf(run, log),
     evaluations: log.evaluations.map(({ samples: _, ...evaluation }) => evaluation),
     best: best === undefined ? null : { step: best.step, name: best.name, value: best.scores[best.score] ?? 0 },
-    ...{ checkpoints: log.checkpoints, batches: log.batches, rollouts: rollouts.length, partNames, features },
+    checkpoints: log.checkpoints,
+    batches: log.batches,
+    rollouts: rollouts.length,
+    partNames,
+    features,
     labels: [...new Set([...annotations.values()].flatMap(({ labels }) => labels))].sort(),
   }
 }

@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { condition } from '../../core/condition.js'
 import type { Failure } from '../../core/failure.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
 import type {
@@ -112,7 +113,9 @@ const chatPolicyOf = (seat: BackendSeat, { tools, toolCalls }: BackendTools): Po
   if (seat.reads === 'messages') return seat.policy
   const { policy, text } = seat
   return historyPolicy({
-    ...{ policy, tokenizer: text.tokenizer, template: text.template },
+    policy,
+    tokenizer: text.tokenizer,
+    template: text.template,
     ...(tools !== undefined && { tools, toolCalls: toolCalls ?? toolCallFormatOf(text.template) }),
   })
 }
@@ -137,8 +140,11 @@ const repliesOf = (action: TensorDict<HistoryAction>): readonly BackendReply[] =
   return get(known, 'history', 'response')
     .items.toArray()
     .map((message, i) => ({
-      ...{ message, text: textOf(message), toolCalls: message.toolCalls },
-      ...{ stopReason: stops?.get(i) ?? 'stop', tokens: tokensOf(known as TensorDict, i) },
+      message,
+      text: textOf(message),
+      toolCalls: message.toolCalls,
+      stopReason: stops?.get(i) ?? 'stop',
+      tokens: tokensOf(known as TensorDict, i),
     }))
 }
 
@@ -191,10 +197,10 @@ export const backendOf = <R>({ name, open, seat, close }: BackendParts<R>): LLMB
       const signal =
         request.signal === undefined ? controller.signal : AbortSignal.any([controller.signal, request.signal])
       const chunks: string[] = []
-      let wake: () => void = () => {}
+      const more = condition()
       const running = one(conversation, { ...request, signal }, (text) => {
         if (text !== '') chunks.push(text)
-        wake()
+        more.notify()
       })()
       try {
         let ended: E.Either<Failure, BackendReply> | undefined
@@ -203,12 +209,7 @@ export const backendOf = <R>({ name, open, seat, close }: BackendParts<R>): LLMB
           const text = chunks.shift()
           hasStreamed ||= text !== undefined
           if (text !== undefined) yield { type: 'chunk', text }
-          else {
-            const more = new Promise<undefined>((resolve) => {
-              wake = () => resolve(undefined)
-            })
-            ended = await Promise.race([running, more])
-          }
+          else ended = await Promise.race([running, more.wait().then(() => undefined)])
         }
         if (E.isLeft(ended)) {
           yield { type: 'failed', failure: ended.left }

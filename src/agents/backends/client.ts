@@ -42,7 +42,11 @@ export const ClientBackend = (
     seat: (opened, { tools = [], toolCalls, stop, ...settings }) => {
       const { baseUrl, apiKey, ...sampling } = rest
       const policy: Policy<HistoryPrompt, HistoryAction> = OpenAIWrapper({
-        ...{ ...sampling, ...settings, model, capture, transport: opened },
+        ...sampling,
+        ...settings,
+        model,
+        capture,
+        transport: opened,
         ...(baseUrl !== undefined && { baseUrl }),
         ...(apiKey !== undefined && { apiKey }),
         ...(timeout !== undefined && { timeoutSeconds: timeout }),

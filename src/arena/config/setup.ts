@@ -152,7 +152,8 @@ const languageModel = async (
   const found = await policies.find(modelOf(agent, config.llm_backend), agent.max_requests_per_minute)
   return E.map((policy: NamedPolicy) =>
     languageModelPlayer({
-      ...{ policy, name },
+      policy,
+      name,
       ...present({ scoreReplies: policy.scoreReplies, systemPrompt: agent.system_prompt, actions: agent.actions }),
     }),
   )(found)
@@ -290,7 +291,11 @@ export const setUpArena =
       const made = E.sequenceArray(await Promise.all(agents.map(({ name, agent }) => playerOf(name, agent, making))))
       if (E.isLeft(made)) return await fail(made.left)
       return E.right({
-        ...{ config, games, maxRounds, players: made.right, close: policies.close },
+        config,
+        games,
+        maxRounds,
+        players: made.right,
+        close: policies.close,
         plans: plansOf(config, games, made.right),
         randomPlayers: agents.filter(({ agent }) => agent.type === 'random').map(({ name }) => name),
         prices: Object.fromEntries(agents.flatMap(({ name, agent: { price } }) => (price ? [[name, price]] : []))),

@@ -82,7 +82,11 @@ export const planTournament = (options: TournamentOptions): readonly GamePlan[] 
         const [round, shift] = [Math.floor(episode / size), episode % size]
         const id = `${game.name} | ${matchup} | ${episode}`
         return {
-          ...{ id, game, matchup, episode, round },
+          id,
+          game,
+          matchup,
+          episode,
+          round,
           seats: rotated(group, shift),
           chanceKey: child(child(child(key, 'chance'), game.name), round),
           playKey: child(child(key, 'play'), id),

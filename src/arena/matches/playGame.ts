@@ -148,8 +148,16 @@ export const playGame = (plan: GamePlan, options: PlayOptions): TaskEither<Playe
       state: GameState<unknown>,
       returns: readonly number[] | null,
     ): GameRecord => ({
-      ...{ id, game: game.name, matchup, episode, round, seats: seats.map(({ name }) => name) },
-      ...{ end, returns, moves, history: state.history },
+      id,
+      game: game.name,
+      matchup,
+      episode,
+      round,
+      seats: seats.map(({ name }) => name),
+      end,
+      returns,
+      moves,
+      history: state.history,
     })
     const limit = (options.maxRounds ?? Number.POSITIVE_INFINITY) * game.players
     let state = game.initial

@@ -128,7 +128,11 @@ export const sceneOf = (
   const legalActions = game.legalActions(state, player)
   if (legalActions.length === 0) throw new RangeError(`sceneOf: it is not the turn of player ${player}`)
   return {
-    ...{ game: game.name, rules: game.rules, player, legalActions, attempts },
+    game: game.name,
+    rules: game.rules,
+    player,
+    legalActions,
+    attempts,
     observation: game.observation(state, player),
     informationState: game.informationState(state, player),
     actionTexts: legalActions.map((action) => game.actionText(state, player, action)),

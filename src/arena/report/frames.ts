@@ -148,7 +148,10 @@ export const openingsOf = (game: Game, records: readonly GameRecord[]): readonly
   return [...maps.values()].map(({ player, seat, counts }) => {
     const cells = [...counts.values()]
     return {
-      ...{ player, seat, cells, games: cells.reduce((sum, { count }) => sum + count, 0) },
+      player,
+      seat,
+      cells,
+      games: cells.reduce((sum, { count }) => sum + count, 0),
       rows: Math.max(board.rows, ...cells.map(({ row }) => row + 1)),
       columns: board.columns,
     }

@@ -128,16 +128,27 @@ export const overlapState = (given: GivenRules, start: OverlapStart = {}): Overl
   const { version = 0, position = { next: 0, open: [] } } = start
   const maxLag = given.maxLag ?? 1
   const rules: OverlapRules = {
-    ...{ stale: 'wait', lastVersion: Number.POSITIVE_INFINITY, tasks: Number.POSITIVE_INFINITY },
-    ...{ maxFailureShare: 0.5, refills: 0, ahead: (maxLag + 1) * given.groups },
+    stale: 'wait',
+    lastVersion: Number.POSITIVE_INFINITY,
+    tasks: Number.POSITIVE_INFINITY,
+    maxFailureShare: 0.5,
+    refills: 0,
+    ahead: (maxLag + 1) * given.groups,
     ...given,
     maxLag,
   }
   const problems = problemsOf(rules, { version, position })
   if (problems.length > 0) throw new RangeError(`overlapState: ${problems.join('; ')}`)
   return {
-    ...{ rules, version, serving: version, pushing: null },
-    ...{ next: position.next, again: position.open, live: ImmutableMap(), filtered: 0, mode: 'running' },
+    rules,
+    version,
+    serving: version,
+    pushing: null,
+    next: position.next,
+    again: position.open,
+    live: ImmutableMap(),
+    filtered: 0,
+    mode: 'running',
     counts: { trained: 0, dropped: { stale: 0, failed: 0, filtered: 0 } },
   }
 }

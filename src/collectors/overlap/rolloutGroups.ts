@@ -11,7 +11,7 @@ import { playGroup } from '../rollouts/group.js'
 import type { PlayedRollout } from '../rollouts/rollout.js'
 import { type CompleteGroup, joinGroups, type RolloutBatch } from '../rollouts/rolloutBatch.js'
 import { type RolloutSettings, type RolloutSource, runRules } from '../rollouts/settings.js'
-import type { GroupSource, PlayingTask } from './samplerAhead.js'
+import type { GroupSource, PlayingTask } from './sampledGroups.js'
 
 /** The options of `rolloutGroups`: those of a collector, without batching and concurrency. */
 export type RolloutGroupsOptions<O, P = TokenAction> = RolloutSource<O, P> &

@@ -2,12 +2,14 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'
+import { condition } from '../../core/condition.js'
 import type { Failure } from '../../core/failure.js'
 import { checkOptions } from '../../core/options.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveClock } from '../../live/clock.js'
 import { SAMPLE_AHEAD_OPTIONS } from '../optionKinds.js'
 import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
+import { type OverlapSeconds, overlapStopwatch } from './overlapSeconds.js'
 import {
   type GivenRules,
   type OverlapCounts,
@@ -17,49 +19,7 @@ import {
   overlapState,
 } from './overlapState.js'
 import { isOver, type OverlapAction, type OverlapEvent, overlapStep, type TrainedTask } from './overlapStep.js'
-
-/** The outcome of sampling a group. */
-export type PlayedTask<G> =
-  | {
-      readonly _tag: 'Played'
-      readonly group: G
-      /** The version that sampled its oldest token. */
-      readonly oldest: number
-      /** `no` for a group without a signal. Others are sampled instead, up to `refills`. */
-      readonly signal: 'yes' | 'no'
-    }
-  | { readonly _tag: 'Failed'; readonly failure: Failure }
-  | { readonly _tag: 'Cancelled' }
-
-/** A group that is being sampled. */
-export interface PlayingTask<G> {
-  /** Resolves when all work on the group has stopped. Never rejects. */
-  readonly outcome: Promise<PlayedTask<G>>
-  readonly cancel: () => void
-}
-
-/**
- * A source of groups: environments and a policy (`rolloutGroups`), workers, or any other sampler.
- */
-export interface GroupSource<G> {
-  /**
-   * Starts sampling the group of a task. Tasks are counted from 0. Equal tasks and weights give
-   * equal groups, whenever they start. Throws for an invalid setup.
-   */
-  readonly play: (task: number) => PlayingTask<G>
-  /** Frees a group that is not trained on. */
-  readonly discard: (group: G) => void
-}
-
-/** Seconds since the previous step. */
-export interface OverlapSeconds {
-  /** Time in which the trainer was idle for lack of groups. */
-  readonly waiting: number
-  /** Time in which groups were being sampled. */
-  readonly sampling: number
-  /** Time in which sampling and training both ran, as seen from the training thread. */
-  readonly both: number
-}
+import { type GroupSource, type PlayedTask, sampledGroups } from './sampledGroups.js'
 
 /** A group of a training step. The caller owns it. */
 export interface TakenTask<G> extends TrainedTask {
@@ -131,35 +91,6 @@ export interface SamplerAheadOptions extends OverlapStart {
   readonly clock?: Clock
 }
 
-interface Stopwatch {
-  /** Adds the time since the last call to each activity that was running. */
-  readonly note: (now: Readonly<Record<'waiting' | 'sampling' | 'learning', boolean>>) => void
-  /** The sums since the last call. */
-  readonly read: () => OverlapSeconds
-}
-
-const stopwatch = (clock: Clock): Stopwatch => {
-  const none = { waiting: 0, sampling: 0, both: 0 }
-  let [last, sums] = [clock.now(), none]
-  return {
-    note: (was) => {
-      const now = clock.now()
-      const seconds = (now - last) / 1000
-      last = now
-      sums = {
-        waiting: sums.waiting + (was.waiting ? seconds : 0),
-        sampling: sums.sampling + (was.sampling ? seconds : 0),
-        both: sums.both + (was.sampling && was.learning ? seconds : 0),
-      }
-    },
-    read: () => {
-      const read = sums
-      sums = none
-      return read
-    },
-  }
-}
-
 const difference = (now: OverlapCounts['dropped'], before: OverlapCounts['dropped']): OverlapCounts['dropped'] => ({
   stale: now.stale - before.stale,
   failed: now.failed - before.failed,
@@ -191,22 +122,18 @@ export const sampleAhead = <G>(
   checkOptions('sampleAhead', options, SAMPLE_AHEAD_OPTIONS)
   const { push, signal, clock = liveClock, ...start } = options
   let state: OverlapState = overlapState(rules, start)
-  const watch = stopwatch(clock)
-  const playing = new Map<number, PlayingTask<G>>()
-  /** Complete groups that were not taken. */
-  const there = new Map<number, G>()
+  const watch = overlapStopwatch(clock)
+  const changed = condition()
   let step: readonly TrainedTask[] | null = null
-  let isTaken = false
-  let isAsked = false
+  let phase: 'idle' | 'taking' | 'training' = 'idle'
   let pushing: Promise<void> = Promise.resolve()
   let failures: Failure[] = []
-  let told = state.counts.dropped
+  let reported = state.counts.dropped
   /** The failure, or the thrown error, that stopped sampling. */
   let broken: { readonly error: unknown } | { readonly cause: Failure } | undefined
-  let wake: (() => void) | undefined
 
   const note = (): void =>
-    watch.note({ waiting: isAsked && !isTaken, sampling: playing.size > 0, learning: isTaken && step !== null })
+    watch.note({ waiting: phase === 'taking', sampling: groups.isPlaying(), learning: phase === 'training' })
 
   const dispatch = (event: OverlapEvent): void => {
     note()
@@ -214,43 +141,30 @@ export const sampleAhead = <G>(
     state = next
     for (const action of actions) perform(action)
     if (broken !== undefined && state.mode === 'running') dispatch({ _tag: 'Stopped' })
-    wake?.()
+    changed.notify()
   }
 
-  const begin = (task: number): void => {
-    try {
-      const work = source.play(task)
-      playing.set(task, work)
-      void work.outcome.then((outcome) => {
-        note()
-        playing.delete(task)
-        onOutcome(task, outcome)
-      })
-    } catch (error) {
-      broken ??= { error }
-    }
-  }
-
-  const onOutcome = (task: number, outcome: PlayedTask<G>): void => {
+  const onEnd = (task: number, outcome: PlayedTask<G>): void => {
     if (outcome._tag === 'Played') {
-      const { group, oldest, signal: teaches } = outcome
-      there.set(task, group)
-      dispatch({ _tag: 'Sampled', task, oldest, signal: teaches })
+      dispatch({ _tag: 'Sampled', task, oldest: outcome.oldest, signal: outcome.signal })
       return
     }
     if (outcome._tag === 'Cancelled' && state.mode !== 'running') return // its task stays open
-    if (state.live.has(task))
-      failures = [
-        ...failures,
-        outcome._tag === 'Failed' ? outcome.failure : { _tag: 'Cancelled', reason: `task ${task} was cancelled` },
-      ]
+    if (state.live.has(task)) {
+      const cancelled: Failure = { _tag: 'Cancelled', reason: `task ${task} was cancelled` }
+      failures = [...failures, outcome._tag === 'Failed' ? outcome.failure : cancelled]
+    }
     dispatch({ _tag: 'Failed', task })
   }
+  const groups = sampledGroups(source, { onBeforeEnd: note, onEnd })
 
-  const discard = (task: number): void => {
-    const group = there.get(task)
-    there.delete(task)
-    if (group !== undefined) source.discard(group)
+  const play = (task: number): void => {
+    if (broken !== undefined) return
+    try {
+      groups.play(task)
+    } catch (error) {
+      broken = { error }
+    }
   }
 
   const pushVersion = async (version: number): Promise<void> => {
@@ -267,13 +181,13 @@ export const sampleAhead = <G>(
   const perform = (action: OverlapAction): void => {
     switch (action._tag) {
       case 'Sample':
-        if (broken === undefined) begin(action.task)
+        play(action.task)
         break
       case 'Cancel':
-        playing.get(action.task)?.cancel()
+        groups.cancel(action.task)
         break
       case 'Discard':
-        discard(action.task)
+        groups.discard(action.task)
         break
       case 'Train':
         step = action.tasks
@@ -283,44 +197,47 @@ export const sampleAhead = <G>(
     }
   }
 
-  const here = (): Omit<OverlapEnd, '_tag' | 'why'> => ({
+  const place = (): Omit<OverlapEnd, '_tag' | 'why'> => ({
     version: state.version,
     position: overlapPosition(state),
     counts: state.counts,
   })
 
   const stopped = (): OverlapStopped => {
-    const last = failures.at(-1)
-    const cause = broken !== undefined && 'cause' in broken ? broken.cause : last
+    const cause = broken !== undefined && 'cause' in broken ? broken.cause : failures.at(-1)
     const reason =
       state.mode === 'halted'
         ? `${state.counts.dropped.failed} groups failed, more than the allowed share of ${state.rules.maxFailureShare}`
         : 'the weights could not be pushed'
-    return { _tag: 'OverlapStopped', reason, ...(cause && { cause }), ...here() }
+    return { _tag: 'OverlapStopped', reason, ...(cause && { cause }), ...place() }
   }
 
-  const give = (tasks: readonly TrainedTask[]): TakenStep<G> => {
-    isTaken = true
+  const takeStep = (tasks: readonly TrainedTask[]): TakenStep<G> => {
+    note()
+    phase = 'training'
     const { counts, version } = state
-    const taken = {
-      ...{ _tag: 'Step' as const, version, failures, seconds: watch.read() },
-      dropped: difference(counts.dropped, told),
-      groups: tasks.map((each) => ({ ...each, group: there.get(each.task)! })), // they are complete
-    }
-    for (const { task } of tasks) there.delete(task)
-    ;[told, failures] = [counts.dropped, []]
     const { next, open } = overlapPosition(state)
-    const isOpen = (task: number): boolean => !tasks.some((each) => each.task === task)
-    return { ...taken, position: { next, open: open.filter(isOpen) } }
+    const taken: TakenStep<G> = {
+      _tag: 'Step',
+      version,
+      failures,
+      seconds: watch.read(),
+      dropped: difference(counts.dropped, reported),
+      groups: tasks.map((each) => ({ ...each, group: groups.take(each.task) })),
+      position: { next, open: open.filter((task) => !tasks.some((each) => each.task === task)) },
+    }
+    reported = counts.dropped
+    failures = []
+    return taken
   }
 
   /** Returns the result of `take`, or `undefined` if it is not available yet. */
-  const news = (): E.Either<OverlapStopped, TakenStep<G> | OverlapEnd> | undefined => {
+  const available = (): E.Either<OverlapStopped, TakenStep<G> | OverlapEnd> | undefined => {
     if (broken !== undefined && 'error' in broken) throw broken.error
     if (broken !== undefined || state.mode === 'halted') return E.left(stopped())
-    if (state.mode === 'stopped') return E.right({ _tag: 'End', why: 'stopped', ...here() })
-    if (step !== null && !isTaken) return E.right(give(step))
-    return isOver(state) && state.pushing === null ? E.right({ _tag: 'End', why: 'complete', ...here() }) : undefined
+    if (state.mode === 'stopped') return E.right({ _tag: 'End', why: 'stopped', ...place() })
+    if (step !== null) return E.right(takeStep(step))
+    return isOver(state) && state.pushing === null ? E.right({ _tag: 'End', why: 'complete', ...place() }) : undefined
   }
 
   const onAbort = (): void => dispatch({ _tag: 'Stopped' })
@@ -329,27 +246,25 @@ export const sampleAhead = <G>(
 
   return {
     take: async () => {
-      if (isAsked || isTaken) throw new Error('sampleAhead: take was called before the previous step ended')
+      if (phase !== 'idle') throw new Error('sampleAhead: take was called before the previous step ended')
       note()
-      isAsked = true
+      phase = 'taking'
       try {
         for (;;) {
-          const said = news()
-          if (said !== undefined) return said
-          await new Promise<void>((resolve) => {
-            wake = resolve
-          })
+          const result = available()
+          if (result !== undefined) return result
+          await changed.wait()
         }
       } finally {
         note()
-        isAsked = false
+        if (phase === 'taking') phase = 'idle'
       }
     },
     trained: () => {
-      if (!isTaken) throw new RangeError('sampleAhead: trained was called without a taken step')
+      if (phase !== 'training') throw new RangeError('sampleAhead: trained was called without a taken step')
       note()
       step = null
-      isTaken = false
+      phase = 'idle'
       dispatch({ _tag: 'Trained' })
     },
     position: () => overlapPosition(state),
@@ -357,10 +272,9 @@ export const sampleAhead = <G>(
       signal?.removeEventListener('abort', onAbort)
       const why = isOver(state) ? 'complete' : 'stopped'
       dispatch({ _tag: 'Stopped' })
-      while (playing.size > 0) await Promise.all([...playing.values()].map(({ outcome }) => outcome))
       await pushing
-      for (const task of [...there.keys()]) discard(task)
-      return { _tag: 'End', why, ...here() }
+      await groups.close()
+      return { _tag: 'End', why, ...place() }
     },
   }
 }

@@ -141,7 +141,10 @@ export const memoryQueueLog = (
       const from = isBehind ? orderOf(snapshot!.place) : orderOf(after ?? '0')
       const later = records.filter(({ place }) => orderOf(place) > from)
       return E.right({
-        ...{ now: clock.now(), base, records: later.slice(0, READ_AT_ONCE), hasMore: later.length > READ_AT_ONCE },
+        now: clock.now(),
+        base,
+        records: later.slice(0, READ_AT_ONCE),
+        hasMore: later.length > READ_AT_ONCE,
         ...(isBehind && { snapshot: snapshot! }),
       })
     },

@@ -103,7 +103,10 @@ const readOf = (
   const from = after ?? place
   const later = from === null ? found : found.filter((record) => isAfter(record.place, from))
   return E.right({
-    ...{ now, base: place, records: later.slice(0, READ_AT_ONCE), hasMore: found.length > READ_AT_ONCE },
+    now,
+    base: place,
+    records: later.slice(0, READ_AT_ONCE),
+    hasMore: found.length > READ_AT_ONCE,
     ...(after === null && place !== null && { snapshot: { place, text: textOf(text) ?? '' } }),
   })
 }

@@ -1,12 +1,14 @@
 /** Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { condition } from '../../core/condition.js'
 import type { TokenAction } from '../../data/policy.js'
-import { type FailedTask, playGroup, type RunningGroup } from './group.js'
+import { type FailedTask, type GroupOutcome, playGroup, type RunningGroup } from './group.js'
 import { groupOutbox, type Joined, type RolloutOutbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
 import type { RolloutBatch, RolloutPosition, RolloutsEnd, RolloutsStopped } from './rolloutBatch.js'
 import type { RunRules } from './settings.js'
+import { taskQueue } from './taskQueue.js'
 import { turnOutbox } from './turnOutbox.js'
 
 export interface RolloutRunOptions {
@@ -33,6 +35,21 @@ export interface RolloutRun<O, P = TokenAction> {
 /** Smallest number of ended tasks for computing the share of failures. */
 const FEWEST_ENDED = 10
 
+/** The reason for ending a run early. */
+type Stopping = Pick<RolloutsStopped, 'rule' | 'reason' | 'cause'>
+
+/** Returns the reason for ending a run after a failure, if the rules demand it. */
+const tooManyFailures = (
+  { isFailFast, maxFailureShare }: Pick<RunRules<unknown, unknown>, 'isFailFast' | 'maxFailureShare'>,
+  { ended, failed }: { readonly ended: number; readonly failed: number },
+  { task, cause }: FailedTask,
+): Stopping | undefined => {
+  if (isFailFast) return { rule: 'failFast', reason: `task ${task} failed`, cause }
+  if (failed <= maxFailureShare * Math.max(ended, FEWEST_ENDED)) return undefined
+  const reason = `${failed} of ${ended} tasks failed, more than the allowed share of ${maxFailureShare}`
+  return { rule: 'maxFailureShare', reason, cause }
+}
+
 /**
  * Starts a run. No task is drawn before the first call of `next`.
  *
@@ -40,29 +57,30 @@ const FEWEST_ENDED = 10
  */
 export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptions): RolloutRun<O, P> => {
   const { position = { next: 0, open: [] }, signal } = options
-  const again = [...position.open]
-  let nextTask = position.next
+  const queue = taskQueue(rules, position)
   const outbox: RolloutOutbox<O, P> =
     rules.unit === 'turn' ? turnOutbox(rules.dialogTurnsPerBatch, position.given ?? {}) : groupOutbox(rules)
   const running = new Map<number, RunningGroup<O, P>>()
+  const changed = condition()
   let inFlight = 0
-  /** The next task, while it waits for free places. */
-  let coming: { readonly task: number; readonly env: ReturnType<RunRules<O, P>['env']> } | undefined
   /** An exception of `env` while no call was pending. */
-  let trouble: { readonly error: unknown } | undefined
-  let ended = 0
-  let failures = 0
+  let thrown: { readonly error: unknown } | undefined
+  let counts = { ended: 0, failed: 0 }
+  /** Failed tasks since the last batch. */
   let failed: FailedTask[] = []
-  let stop: 'cancelled' | Pick<RolloutsStopped, 'rule' | 'reason' | 'cause'> | undefined
+  let stop: 'cancelled' | Stopping | undefined
   let end: RolloutsEnd | RolloutsStopped | undefined
-  let isAsked = false
-  let wake: (() => void) | undefined
+  let isPending = false
 
-  const here = (): RolloutPosition => {
+  const place = (): RolloutPosition => {
     const { open, given } = outbox.open()
-    const before = again.flatMap((task) => (position.given?.[task] === undefined ? [] : [[task, position.given[task]]]))
+    const { next, open: undrawn } = queue.position()
+    const before = undrawn.flatMap((task) => {
+      const turns = position.given?.[task]
+      return turns === undefined ? [] : [[task, turns] as const]
+    })
     const all = { ...given, ...Object.fromEntries(before) }
-    return { next: nextTask, open: [...open, ...again], ...(Object.keys(all).length > 0 && { given: all }) }
+    return { next, open: [...open, ...undrawn], ...(Object.keys(all).length > 0 && { given: all }) }
   }
 
   const halt = (why: NonNullable<typeof stop>): void => {
@@ -70,32 +88,33 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     stop = why
     signal?.removeEventListener('abort', onAbort)
     for (const group of running.values()) group.cancel()
-    wake?.()
+    changed.notify()
   }
   const onAbort = (): void => halt('cancelled')
 
-  const onFailed = (failure: FailedTask): void => {
-    failed = [...failed, failure]
-    failures++
-    const { cause } = failure
-    const limit = rules.maxFailureShare * Math.max(ended, FEWEST_ENDED)
-    if (rules.isFailFast) halt({ rule: 'failFast', reason: `task ${failure.task} failed`, cause })
-    else if (failures > limit) {
-      const reason = `${failures} of ${ended} tasks failed, more than the allowed share of ${rules.maxFailureShare}`
-      halt({ rule: 'maxFailureShare', reason, cause })
-    }
-  }
-
   /** Wakes the pending `next`, or draws tasks ahead if no call is pending. */
   const onChange = (): void => {
-    if (isAsked) wake?.()
+    if (isPending) changed.notify()
     else {
       try {
         draw()
       } catch (error) {
-        trouble = { error } // thrown by the next call
+        thrown = { error } // by the next call
       }
     }
+  }
+
+  const onOutcome = (task: number, outcome: GroupOutcome<O, P>): void => {
+    running.delete(task)
+    if (outcome._tag !== 'Cancelled') counts = { ...counts, ended: counts.ended + 1 }
+    outbox.settle(task, outcome)
+    if (outcome._tag === 'Failed') {
+      failed = [...failed, outcome.failure]
+      counts = { ...counts, failed: counts.failed + 1 }
+      const why = tooManyFailures(rules, counts, outcome.failure)
+      if (why !== undefined) halt(why)
+    }
+    onChange()
   }
 
   const begin = (task: number, env: ReturnType<RunRules<O, P>['env']>): void => {
@@ -108,76 +127,57 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
       onChange()
     }
     const { onTurn } = outbox
-    const told =
+    const onPlayedTurn =
       onTurn &&
       ((turn: PlayedTurn<O, P>): void => {
         onTurn(task, turn)
         onChange()
       })
-    const group = playGroup(task, env, { ...rules, onPlaceFree, ...(told && { onTurn: told }) })
+    const group = playGroup(task, env, { ...rules, onPlaceFree, ...(onPlayedTurn && { onTurn: onPlayedTurn }) })
     running.set(task, group)
     group.outcome.then((outcome) => {
       inFlight -= places
-      running.delete(task)
-      if (outcome._tag !== 'Cancelled') ended++
-      outbox.settle(task, outcome)
-      if (outcome._tag === 'Failed') onFailed(outcome.failure)
-      onChange()
+      onOutcome(task, outcome)
     })
-  }
-
-  const hasMore = (): boolean => stop === undefined && (again.length > 0 || nextTask < rules.tasks)
-
-  const comingTask = (): NonNullable<typeof coming> => {
-    const task = again[0] ?? nextTask
-    const env = rules.env(task)
-    if (env.batchSize > rules.maxInFlight) {
-      const reason = `a group of task ${task} has ${env.batchSize} members, more than maxInFlight ${rules.maxInFlight}`
-      throw new RangeError(`LLMCollector: ${reason}`)
-    }
-    return { task, env }
   }
 
   /** Draws tasks while places are free. Without a pending call, at most `ahead` tasks are open. */
   const draw = (): void => {
-    while (hasMore() && inFlight < rules.maxInFlight && (isAsked || outbox.size() < rules.ahead)) {
-      coming ??= comingTask()
-      const { task, env } = coming
-      if (inFlight + env.batchSize > rules.maxInFlight) return
-      coming = undefined
-      if (again.length > 0) again.shift()
-      else nextTask++
-      begin(task, env)
+    while (
+      stop === undefined &&
+      queue.hasMore() &&
+      inFlight < rules.maxInFlight &&
+      (isPending || outbox.size() < rules.ahead)
+    ) {
+      const drawn = queue.draw(rules.maxInFlight - inFlight)
+      if (drawn === undefined) return
+      begin(drawn.task, drawn.env)
     }
   }
 
-  const give = (joined: Joined<O, P>): RolloutBatch<O, P> => {
-    const told = failed
+  const batchOf = (joined: Joined<O, P>): RolloutBatch<O, P> => {
+    const since = failed
     failed = []
-    return { _tag: 'Batch', ...joined, failed: told, position: here() }
+    return { _tag: 'Batch', ...joined, failed: since, position: place() }
   }
 
   const conclude = (): RolloutsEnd | RolloutsStopped => {
     signal?.removeEventListener('abort', onAbort)
-    const rest = { failed, cancelled: outbox.open().open, position: here() }
-    if (stop === undefined || stop === 'cancelled') return { _tag: 'End', why: stop ?? 'complete', ...rest }
-    return { _tag: 'RolloutsStopped', ...stop, ...rest }
+    const last = { failed, cancelled: outbox.open().open, position: place() }
+    if (stop === undefined || stop === 'cancelled') return { _tag: 'End', why: stop ?? 'complete', ...last }
+    return { _tag: 'RolloutsStopped', ...stop, ...last }
   }
 
   const take = async (): Promise<RolloutBatch<O, P> | RolloutsEnd | RolloutsStopped> => {
     while (end === undefined) {
       const enough = outbox.take('enough')
-      if (enough !== undefined) return give(enough)
+      if (enough !== undefined) return batchOf(enough)
       draw()
-      if (running.size === 0) {
-        const rest = outbox.take('anything')
-        if (rest !== undefined) return give(rest)
+      if (running.size > 0) await changed.wait()
+      else {
+        const remaining = outbox.take('anything')
+        if (remaining !== undefined) return batchOf(remaining)
         end = conclude()
-      } else {
-        await new Promise<void>((resolve) => {
-          wake = resolve
-        })
-        wake = undefined
       }
     }
     return end
@@ -187,16 +187,16 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
   else signal?.addEventListener('abort', onAbort, { once: true })
   return {
     next: async () => {
-      if (isAsked) throw new Error('LLMCollector: next was called while another call is pending')
-      isAsked = true
+      if (isPending) throw new Error('LLMCollector: next was called while another call is pending')
+      isPending = true
       try {
-        const known = trouble
-        trouble = undefined
-        if (known !== undefined) throw known.error
+        const earlier = thrown
+        thrown = undefined
+        if (earlier !== undefined) throw earlier.error
         const taken = await take()
         return taken._tag === 'RolloutsStopped' ? E.left(taken) : E.right(taken)
       } finally {
-        isAsked = false
+        isPending = false
         onChange()
       }
     },

@@ -47,7 +47,11 @@ export const noPushes = <W>(settings: UpdaterSettings<W>, members: readonly Memb
   const { version, source } = settings.start
   const expected: ExpectedWeights = { version, adapter: null, probes: null }
   return {
-    ...{ settings, members, names: new Set(), adapters: [], bases: [] },
+    settings,
+    members,
+    names: new Set(),
+    adapters: [],
+    bases: [],
     current: { serving: { version, adapter: null, cacheSalt: '' }, expected, adapter: null },
     base: { expected, source, remove: async () => {} },
   }

@@ -128,7 +128,9 @@ export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
       return hostArrays(mergeLora(config, base, lora))
     })
   return {
-    ...{ vocabularySize: config.vocabularySize, hasAdapter, adapter: adapterOf },
+    vocabularySize: config.vocabularySize,
+    hasAdapter,
+    adapter: adapterOf,
     full: (params, version): TE.TaskEither<WeightFailure, PlacedWeights> => {
       const arrays = arraysOf(params)
       if (checkpoints === undefined) return TE.right({ source: { _tag: 'Arrays', arrays }, remove: async () => {} })

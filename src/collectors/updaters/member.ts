@@ -38,7 +38,9 @@ export const makeMember = (client: EngineClient, onStatus: (status: ServerStatus
     reason: lost?.reason ?? null,
   })
   return {
-    ...{ client, status, leftovers: new Set() },
+    client,
+    status,
+    leftovers: new Set(),
     serve: (weights) => {
       client.serve(weights)
       if (lost === null) return

@@ -180,7 +180,8 @@ const reportOf = <W>(
   { parts, version, pushes }: Going<W>,
   { how, outcome, start }: Pick<PushReport, 'how' | 'outcome'> & { readonly start: number },
 ): PushReport => ({
-  ...{ version, how },
+  version,
+  how,
   outcome,
   milliseconds: pushes.settings.run.world.clock.now() - start,
   servers: parts.map((part) => ({
@@ -222,7 +223,10 @@ export const pushWeights = async <W>(
   const parts = members.map((member): Part => ({ member, run: serverRun(member.client, run) }))
   const wereLost = new Set(parts.filter(({ member }) => member.status().status === 'lost').map((part) => part.run))
   const tx: Transaction = {
-    ...{ active: parts.map((part) => part.run), lost: new Map(), wereLost, onLost: sync.onLost },
+    active: parts.map((part) => part.run),
+    lost: new Map(),
+    wereLost,
+    onLost: sync.onLost,
     budget: budgetOf(sync.pushMs, run.world, signal),
     undoBudget: () => budgetOf(sync.undoMs, run.world),
   }

@@ -65,7 +65,13 @@ export type ServerRun = Changing<ServerRunState>
 
 /** Returns the initial state of a server. */
 export const serverRun = (client: EngineClient, settings: RunSettings): ServerRun => ({
-  ...{ client, settings, paused: 'no', base: 'old', adapter: null, problem: null, gap: null },
+  client,
+  settings,
+  paused: 'no',
+  base: 'old',
+  adapter: null,
+  problem: null,
+  gap: null,
   milliseconds: new Map(),
 })
 

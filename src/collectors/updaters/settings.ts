@@ -171,7 +171,11 @@ export const updaterSettings = <W>(options: EngineUpdaterOptions<W>): UpdaterSet
   checkProbes(probes, vocabularySize)
   checkSync(sync)
   return {
-    ...{ clients, weights, how, probes, sync },
+    clients,
+    weights,
+    how,
+    probes,
+    sync,
     onStatus: harmless('onStatus', onStatus),
     start: { version: start.version ?? first.serving().version, source: start.source ?? null },
     run: {

@@ -297,7 +297,12 @@ export const runRolloutWorker = <O, P>(
     if (problems.length > 0) throw new RangeError(`runRolloutWorker: ${problems.join('; ')}`)
     const { clock = liveClock, timers = liveTimers } = time
     const shift: Shift<O, P> = {
-      ...{ queue, limits, timers, refusal, playing: new Map(), over: new AbortController() },
+      queue,
+      limits,
+      timers,
+      refusal,
+      playing: new Map(),
+      over: new AbortController(),
       tell: harmless('onRollout', onRollout),
       rules: { env, policy, key, clock, turns: 'all', maxTurns: limits.maxTurns, tokenBudget: limits.tokenBudget },
       count: { delivered: 0, failed: 0, late: 0, returned: 0 },

@@ -126,7 +126,9 @@ const splitOfMessages = (
   const nearest = known
     .filter(({ shared }) => shared === most)
     .map(({ one, shared }) => ({
-      ...{ one, shared, common: commonStart(one.node.full, call.prompt) },
+      one,
+      shared,
+      common: commonStart(one.node.full, call.prompt),
     }))
   const best = nearest.reduce<(typeof nearest)[number] | undefined>(
     (a, b) => (a !== undefined && a.common > b.common ? a : b),

@@ -154,7 +154,12 @@ const trajectoryOf = (session: string, { nodes, context }: Line, reason: string 
     versions.set(sampled.versions, start)
   }
   return {
-    ...{ session, ids, mask, logProbs, versions, reason },
+    session,
+    ids,
+    mask,
+    logProbs,
+    versions,
+    reason,
     turns: learned.map(turnOf),
     shared: nodes.slice(0, context).map(({ call, full }) => ({ start: call.prompt.length, end: full.length })),
     status: reason === null ? 'ok' : 'failed',

@@ -85,7 +85,9 @@ interface Place {
 type At = Place | undefined
 
 const inside = (holder: object, key: string | number, outer: At): Place => ({
-  ...{ holder, key: String(key), outer },
+  holder,
+  key: String(key),
+  outer,
   depth: depthOf(outer) + 1,
 })
 

@@ -25,7 +25,11 @@ export interface TrajectoryLog {
 const headerLine = z.object({ _schema: z.object({ batchShape: z.array(z.number().int().nonnegative()).min(1) }) })
 
 const failureAt = (kind: TrajectoryFailure['kind'], line: number, reason: string): TrajectoryFailure => ({
-  ...{ _tag: 'TrajectoryFailure', kind, line, path: [], reason: `line ${line}: ${reason}` },
+  _tag: 'TrajectoryFailure',
+  kind,
+  line,
+  path: [],
+  reason: `line ${line}: ${reason}`,
 })
 
 /** Counts complete batches by their headers, without reading their elements. */

@@ -63,8 +63,11 @@ const parseDirectory = (bytes: Uint8Array, count: number): E.Either<string, read
     const nameStart = at + CENTRAL_BYTES
     entries.push({
       name: decoder.decode(bytes.subarray(nameStart, nameStart + nameBytes!)),
-      ...{ method: view.getUint16(at + 10, true), start: view.getUint32(at + 42, true) },
-      ...{ bytes: size!, packedBytes: packedBytes!, checksum: checksum! },
+      method: view.getUint16(at + 10, true),
+      start: view.getUint32(at + 42, true),
+      bytes: size!,
+      packedBytes: packedBytes!,
+      checksum: checksum!,
     })
     at = nameStart + nameBytes! + extra! + comment!
   }

@@ -13,6 +13,7 @@ import {
   sizeOf,
   type Value,
 } from './graph.js'
+import { graphCache } from './graphCache.js'
 import { type GraphMemory, keepsMemory, keptBytes, type RunBytes, runBytes } from './graphMemory.js'
 import {
   type Device,
@@ -229,9 +230,9 @@ const threadCount = (initial: number): Pick<Runtime, 'threads' | 'setThreads'> =
  */
 export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime => {
   if (!(options.cacheSize >= 1)) throw new RangeError(`cacheSize must be at least 1, got ${options.cacheSize}`)
-  const cache = new Map<string, CompiledGraph>()
+  const cache = graphCache<CompiledGraph>(options.cacheSize)
   const fallbacks = new Map<string, number>()
-  const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
+  const counters = { compiles: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
   const held = { graphs: 0, heldBytes: 0, keptBytes: 0 }
   const { threads, setThreads } = threadCount(options.threads)
 
@@ -307,29 +308,13 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     }
   }
 
-  const cached = (graph: Graph): CompiledGraph => {
-    const key = `${threads()} ${graphKey(graph)}`
-    const hit = cache.get(key)
-    if (hit !== undefined) {
-      counters.cacheHits++
-      cache.delete(key) // moves the entry to the end of the insertion order
-      cache.set(key, hit)
-      return hit
-    }
-    const compiled = compile(graph)
-    cache.set(key, compiled)
-    if (cache.size > options.cacheSize) {
-      const [oldestKey, oldest] = cache.entries().next().value!
-      cache.delete(oldestKey)
-      oldest.release()
-    }
-    return compiled
-  }
+  const cached = (graph: Graph): CompiledGraph => cache.of(`${threads()} ${graphKey(graph)}`, () => compile(graph))
 
   return {
     version: ort.version,
     stacks: options.stacks,
-    ...{ threads, setThreads },
+    threads,
+    setThreads,
     compile,
     compute: (roots) => {
       const wanted = [...new Set(roots)].filter(isUncomputed)
@@ -354,12 +339,12 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     },
     stats: () => ({
       ...counters,
-      ...{ graphs: held.graphs, heldBytes: held.heldBytes },
-      ...{ fallbacks: Object.fromEntries(fallbacks), cachedSessions: cache.size },
+      cacheHits: cache.hits(),
+      graphs: held.graphs,
+      heldBytes: held.heldBytes,
+      fallbacks: Object.fromEntries(fallbacks),
+      cachedSessions: cache.size(),
     }),
-    release: () => {
-      for (const compiled of cache.values()) compiled.release()
-      cache.clear()
-    },
+    release: cache.release,
   }
 }

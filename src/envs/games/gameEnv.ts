@@ -248,7 +248,12 @@ export const GameEnv = <P>(options: GameEnvOptions<P>): Env<GameEnvState, Histor
   requireBatchSize(NAME, batchSize)
 
   const rulesOf = ({ cast, deal, play }: Deal): PlayRules<P> => ({
-    ...{ game, illegal, stake, read, shaping, maxReplies },
+    game,
+    illegal,
+    stake,
+    read,
+    shaping,
+    maxReplies,
     fixed: cast.map((name) => (Object.hasOwn(fixed, name) ? fixed[name] : undefined)),
     deal: parseKey(deal)!, // written by `reset`
     play: parseKey(play)!, // likewise
@@ -287,7 +292,13 @@ export const GameEnv = <P>(options: GameEnvOptions<P>): Env<GameEnvState, Histor
     })
     const played = scenes.map(
       ({ state: { history }, replies, illegal: wrong, returns, forfeit }, i): PlayedGame => ({
-        ...{ game: game.name, cast: castOf(queries[i]!), history, replies, illegal: wrong, returns, forfeit },
+        game: game.name,
+        cast: castOf(queries[i]!),
+        history,
+        replies,
+        illegal: wrong,
+        returns,
+        forfeit,
       }),
     )
     return TensorDict({ game: data(played), success: tf.tensor1d(success.map(Number), 'bool') }, state.batchShape)
@@ -299,11 +310,9 @@ export const GameEnv = <P>(options: GameEnvOptions<P>): Env<GameEnvState, Histor
     specs: {
       observation: {
         ...inner.specs.observation,
-        ...{
-          groupId: dataSpec<string>('string'),
-          game: dataSpec<PlayedGame>('PlayedGame'),
-          success: tensorSpec('bool'),
-        },
+        groupId: dataSpec<string>('string'),
+        game: dataSpec<PlayedGame>('PlayedGame'),
+        success: tensorSpec('bool'),
       },
       action: inner.specs.action,
     },
@@ -314,7 +323,10 @@ export const GameEnv = <P>(options: GameEnvOptions<P>): Env<GameEnvState, Histor
         const play = child(child(child(key, 'play'), place), repeat)
         for (let attempt = 0; attempt < MOST_DEALS; attempt++) {
           const deal = {
-            ...{ game: game.name, cast, deal: formatKey(child(own, attempt)), play: formatKey(child(play, attempt)) },
+            game: game.name,
+            cast,
+            deal: formatKey(child(own, attempt)),
+            play: formatKey(child(play, attempt)),
           }
           if (openingScene(rulesOf(deal)).player !== null) return deal
         }

@@ -117,7 +117,11 @@ export const openingScene = <P>(rules: PlayRules<P>): GameScene<P> => {
   const isOver = start.player === null
   return {
     ...start,
-    ...{ attempt: 0, feedback: null, replies: zeros, illegal: zeros, forfeit: null },
+    attempt: 0,
+    feedback: null,
+    replies: zeros,
+    illegal: zeros,
+    forfeit: null,
     rewards: zeros,
     returns: isOver ? game.returns(start.state) : null,
     end: isOver ? 'terminated' : null,

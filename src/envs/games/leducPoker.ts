@@ -51,9 +51,15 @@ const nextIn = (folded: readonly boolean[], after: number): number => {
 const DEALS = Array.from(
   { length: 11 },
   (_, players): Betting => ({
-    ...{ round: 1, player: null },
-    ...{ paid: new Array<number>(players).fill(1), folded: new Array<boolean>(players).fill(false) },
-    ...{ remaining: players, stakes: 1, raises: 0, calls: 0, isOver: false },
+    round: 1,
+    player: null,
+    paid: new Array<number>(players).fill(1),
+    folded: new Array<boolean>(players).fill(false),
+    remaining: players,
+    stakes: 1,
+    raises: 0,
+    calls: 0,
+    isOver: false,
   }),
 )
 

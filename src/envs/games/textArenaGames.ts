@@ -43,7 +43,9 @@ const noughts = (): TextArenaRules<TicTacToePosition> => {
     return board(`Current Board:\n\n${rows.join('\n---+---+---\n')}\n\nAvailable Moves: ${free.join(', ')}`)
   }
   return {
-    ...{ game: ticTacToe, numberOf: same, train: GameMessagesAndCurrentBoardObservationWrapper },
+    game: ticTacToe,
+    numberOf: same,
+    train: GameMessagesAndCurrentBoardObservationWrapper,
     prompt: (player) =>
       `You are Player ${player} in Tic Tac Toe.\n` +
       'Your goal is to win three in a row (horizontally, vertically, or diagonally) on the board.\n' +
@@ -79,7 +81,9 @@ const fourInARow = (
   }
   const symbol = (player: number): string => (player === 0 ? 'X' : 'O')
   return {
-    ...{ game, numberOf: same, train: GameMessagesAndCurrentBoardObservationWrapper },
+    game,
+    numberOf: same,
+    train: GameMessagesAndCurrentBoardObservationWrapper,
     prompt: (player) =>
       `You are Player ${player} in Connect Four.\nYour disc symbol: ${symbol(player)}.\n` +
       `The game board has ${rows} rows and ${columns} columns.\n` +
@@ -112,7 +116,8 @@ const piles = (sizes: readonly number[]): TextArenaRules<NimPosition> => {
     board(['Current Pile:', ...left.map((size, pile) => `  pile ${pile}: ${size}`)].join('\n'))
   return {
     game: nim({ piles: sizes, last: 'wins' }),
-    ...{ numberOf: same, train: GameMessagesAndCurrentBoardObservationWrapper },
+    numberOf: same,
+    train: GameMessagesAndCurrentBoardObservationWrapper,
     prompt: (player) =>
       `Welcome to Nim, Player ${player}!\nRules:\n- On your turn, remove at least one object from exactly one pile.\n` +
       "- Remove objects with the format '[pile quantity]', e.g. '[0 3]'.\n- Whoever takes the last object(s) wins!",
@@ -155,7 +160,9 @@ const poker = (): TextArenaRules<KuhnPokerPosition> => {
         .join(', ')}`,
     )
   return {
-    ...{ game, numberOf, train: GameMessagesAndCurrentBoardObservationWrapper },
+    game,
+    numberOf,
+    train: GameMessagesAndCurrentBoardObservationWrapper,
     prompt: (player) =>
       `You are Player ${player} in a 1 round game of Kuhn Poker.\nGame Rules:\n` +
       '- Kuhn Poker uses a 3-card deck with J, Q, K (J lowest, K highest)\n' +
@@ -214,7 +221,9 @@ const dice = (winScore: number): TextArenaRules<PigPosition> => {
     )
   const passed = (after: PigPosition) => [told(`Current Scores: ${scoresOf(after)}`), boardNote(after, [])]
   return {
-    ...{ game: pig({ winScore }), numberOf: same, train: GameBoardObservationWrapper },
+    game: pig({ winScore }),
+    numberOf: same,
+    train: GameBoardObservationWrapper,
     prompt: (player) =>
       `You are Player ${player} playing a game of Pig Dice.\n` +
       "Rules:\n- On your turn, you can either '[roll]' or '[hold]'\n- Roll a 2-6: Add to your turn total\n" +
@@ -248,7 +257,9 @@ const secretWord = (words: readonly string[]): TextArenaRules<SecretPosition> =>
   const length = words[0]!.length
   const spaced = (text: string): string => [...text].join(' ')
   return {
-    ...{ game: wordGuess({ words, guesses }), numberOf: same, train: GameMessagesObservationWrapper },
+    game: wordGuess({ words, guesses }),
+    numberOf: same,
+    train: GameMessagesObservationWrapper,
     prompt: () =>
       `You are Playing Wordle.\nA secret ${length}-letter word has been chosen. You have ${guesses} attempts to guess it.\n` +
       "For each guess, wrap your word in square brackets (e.g., '[apple]').\nFeedback for each letter will be given as follows:\n" +

@@ -88,8 +88,13 @@ const runLines = async (
 ): Promise<Verdict> => {
   const outputBytes = Math.max(limits.outputBytes, 4 * test.output.length + 1024)
   const program = {
-    ...{ command: 'python3', args: ['-s', '-X', 'utf8', 'answer.py'], files: { 'answer.py': code }, stdin: test.input },
-    ...{ env: ENV, readOnly, limits: { ...limits, outputBytes } },
+    command: 'python3',
+    args: ['-s', '-X', 'utf8', 'answer.py'],
+    files: { 'answer.py': code },
+    stdin: test.input,
+    env: ENV,
+    readOnly,
+    limits: { ...limits, outputBytes },
   }
   const ended = await sandbox.run(program, { signal })()
   if (E.isLeft(ended)) return ended

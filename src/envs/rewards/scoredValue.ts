@@ -53,7 +53,9 @@ export const scoredValue = (
   const others = extras === 'parts' && typeof value === 'object' ? Object.keys(value ?? {}) : []
   const parts = [...new Set([...declared, ...others])].filter((name) => name !== 'reward')
   return E.map(({ reward, ...rest }: Readonly<Record<string, number>>) => ({
-    ...{ reward: reward!, success: reward! >= solvedAt, parts: rest }, // `namedNumbers` checked that it is there
+    reward: reward!,
+    success: reward! >= solvedAt,
+    parts: rest, // `namedNumbers` checked that it is there
   }))(namedNumbers(value, ['reward', ...parts]))
 }
 

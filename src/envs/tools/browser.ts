@@ -86,12 +86,20 @@ export interface Browser {
 }
 
 const LIMITS: BrowserLimits = {
-  ...{ actionMs: 15_000, elementMs: 5000, launchMs: 60_000 },
-  ...{ maxText: 10_000, maxPictureBytes: 2 * 2 ** 20, pages: 64, idleMs: 600_000 },
+  actionMs: 15_000,
+  elementMs: 5000,
+  launchMs: 60_000,
+  maxText: 10_000,
+  maxPictureBytes: 2 * 2 ** 20,
+  pages: 64,
+  idleMs: 600_000,
 }
 
 const liveWorld: BrowserWorld = {
-  ...{ files: liveFiles, timers: liveTimers, ids: liveIds, openGate: liveGate },
+  files: liveFiles,
+  timers: liveTimers,
+  ids: liveIds,
+  openGate: liveGate,
   load: () => importPackage('playwright-core'),
 }
 
@@ -110,7 +118,9 @@ const launch = (lib: Library, gate: Gate, { limits, options }: Settings): Promis
     timeout: limits.launchMs,
     proxy: { server: gate.url, bypass: '<-loopback>' },
     args: ['--disable-quic', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp'],
-    ...{ handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false }, // this program handles signals
+    handleSIGINT: false,
+    handleSIGTERM: false,
+    handleSIGHUP: false, // this program handles signals
   })
 
 /** A page of the pool. */
@@ -128,7 +138,9 @@ const tagOf = ({ page, step }: PageRef): string => JSON.stringify([page, step])
 const openNew = async (chromium: Chromium, settings: Settings): Promise<OpenPage> => {
   const { options, world, allowed, limits } = settings
   const context = await chromium.newContext({
-    ...{ acceptDownloads: false, serviceWorkers: 'block', permissions: [] },
+    acceptDownloads: false,
+    serviceWorkers: 'block',
+    permissions: [],
     ...(options.viewport !== undefined && { viewport: options.viewport }),
   })
   return { id: world.ids.fresh(), page: await openPage(context, { allowed, limits }), chromium }

@@ -110,7 +110,9 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
     if (E.isLeft(status)) return status
     if (status.right._tag === 'Ended') return E.right({ _tag: 'Ended', end: status.right })
     return E.right({
-      ...{ _tag: 'Ran', output: said.right.said, status: status.right.said.text },
+      _tag: 'Ran',
+      output: said.right.said,
+      status: status.right.said.text,
       running: status.right.running,
     })
   }

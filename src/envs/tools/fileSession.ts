@@ -162,7 +162,9 @@ export const fileResource = (
   { limits, ids }: { readonly limits: Partial<SandboxLimits>; readonly ids: Ids },
 ): ResourceSpec<FileSession> => {
   const { start, ...program } = sandboxResource('files', sandbox, {
-    ...{ command: 'python3', args: ['-s', '-c', DRIVER], limits: { cpuSeconds: 600, ...limits } },
+    command: 'python3',
+    args: ['-s', '-c', DRIVER],
+    limits: { cpuSeconds: 600, ...limits },
     // Python compares compiled files by second and size: an edit of equal length would be missed.
     env: { PYTHONDONTWRITEBYTECODE: '1' },
   })

@@ -37,23 +37,27 @@ interface FileTool {
 
 const TOOLS: Readonly<Record<string, FileTool>> = {
   read_file: {
-    ...{ op: 'read', description: 'Reads a file, with the numbers of its lines.' },
+    op: 'read',
+    description: 'Reads a file, with the numbers of its lines.',
     parameters: { path, start: z.number().int().min(1).default(1), end: z.number().int().min(1).optional() },
   },
   edit_file: {
-    ...{ op: 'edit', description: 'Replaces a text that occurs once in a file.' },
+    op: 'edit',
+    description: 'Replaces a text that occurs once in a file.',
     parameters: { path, old: z.string(), new: z.string() },
   },
   create_file: { op: 'create', description: 'Creates a file.', parameters: { path, text: z.string() } },
   list_files: { op: 'list', description: 'Lists all files of a folder.', parameters: { path: path.default('.') } },
   grep_files: {
-    ...{ op: 'grep', description: 'Finds lines that a regular expression matches.' },
+    op: 'grep',
+    description: 'Finds lines that a regular expression matches.',
     parameters: { pattern: z.string().max(1000), path: path.default('.') },
   },
   undo_edit: { op: 'undo', description: 'Undoes the last change of a file.', parameters: { path } },
   run_python: { op: 'python', description: 'Runs a Python file and returns what it prints.', parameters: { path } },
   run_shell_command: {
-    ...{ op: 'shell', description: 'Runs a shell command in the folder and returns what it prints.' },
+    op: 'shell',
+    description: 'Runs a shell command in the folder and returns what it prints.',
     parameters: { command: z.string().max(100_000) },
   },
 }
@@ -82,7 +86,11 @@ export const fileTools = (
   })
   const made = Object.entries(TOOLS).map(([name, { op, description, parameters }]) =>
     tool({
-      ...{ name, description, parameters, initial: null, environment },
+      name,
+      description,
+      parameters,
+      initial: null,
+      environment,
       run:
         (args, { environment: session, signal }) =>
         async () => {

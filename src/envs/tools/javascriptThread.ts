@@ -138,7 +138,13 @@ const worldOf = (library: QuickJSWASMModule, limits: JavaScriptLimits): World =>
     }
   const begin = text('begin')
   return {
-    ...{ context, runtime, show: text('show'), fault: text('fault'), output: written, allow, isOver },
+    context,
+    runtime,
+    show: text('show'),
+    fault: text('fault'),
+    output: written,
+    allow,
+    isOver,
     begin: (seed) => void context.newNumber(seed).consume(begin),
   }
 }

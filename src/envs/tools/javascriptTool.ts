@@ -141,7 +141,11 @@ export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptT
   const { maxIdle = 2, idleMs = 30_000, threads = liveThreads } = options
   // Calls are limited by their transform, and each has a time limit.
   const pool = resourcePool(workerResource(threads), {
-    ...{ limit: Number.POSITIVE_INFINITY, startMs: Number.POSITIVE_INFINITY, maxIdle, idleMs, timers },
+    limit: Number.POSITIVE_INFINITY,
+    startMs: Number.POSITIVE_INFINITY,
+    maxIdle,
+    idleMs,
+    timers,
   })
 
   const asked = async (

@@ -140,9 +140,16 @@ export const mcpLibrary = (load: McpWorld['load']): TE.TaskEither<PackageFailure
   optionalPackage('@modelcontextprotocol/sdk', 'a tool of an MCP server', load as () => Promise<McpLibrary>) // cast: see `load`
 
 const LIMITS: McpLimits = {
-  ...{ callMs: 30_000, connectMs: 30_000, pingMs: 5000, graceMs: 2000 },
-  ...{ maxBytes: 10 * 2 ** 20, maxText: 100_000, maxTools: 1000 },
-  ...{ attempts: 4, pauseMs: 250, connectsPerMinute: 20 },
+  callMs: 30_000,
+  connectMs: 30_000,
+  pingMs: 5000,
+  graceMs: 2000,
+  maxBytes: 10 * 2 ** 20,
+  maxText: 100_000,
+  maxTools: 1000,
+  attempts: 4,
+  pauseMs: 250,
+  connectsPerMinute: 20,
 }
 
 const liveWorld = (): McpWorld => ({

@@ -130,8 +130,10 @@ export const httpWire = (
     fetch: patient(web.fetch, underway),
     requestInit: { headers },
     reconnectionOptions: {
-      ...{ initialReconnectionDelay: limits.pauseMs, maxReconnectionDelay: 32 * limits.pauseMs },
-      ...{ reconnectionDelayGrowFactor: 2, maxRetries: RESUMPTIONS },
+      initialReconnectionDelay: limits.pauseMs,
+      maxReconnectionDelay: 32 * limits.pauseMs,
+      reconnectionDelayGrowFactor: 2,
+      maxRetries: RESUMPTIONS,
     },
   })
   /** Requests without a response. */

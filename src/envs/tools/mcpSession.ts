@@ -124,7 +124,8 @@ const listAll = async ({ lib, client, options }: Speaking, life: Cancellation): 
     const part = life.part() // the SDK does not remove its listener from the signal
     const page = await client
       .request({ method: 'tools/list', params: cursor === undefined ? {} : { cursor } }, lib.ListToolsResultSchema, {
-        ...{ signal: part.signal, timeout: NEVER_MS },
+        signal: part.signal,
+        timeout: NEVER_MS,
       })
       .finally(part.release)
     tools.push(...page.tools)

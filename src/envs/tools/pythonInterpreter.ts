@@ -54,7 +54,11 @@ export const PythonInterpreter = (options: PythonInterpreterOptions): Transform<
   const { tool, languages = ['python', 'python3', 'py'], onNoCall = 'continue', ...rest } = options
   const read: CallFinder = (reply) => callsOf(reply, tool.name, languages)
   return toolTransform({
-    ...{ name: NAME, registry: ToolRegistry([tool]), read, order: 'sequence', onNoCall },
+    name: NAME,
+    registry: ToolRegistry([tool]),
+    read,
+    order: 'sequence',
+    onNoCall,
     ...rest,
   })
 }

@@ -82,7 +82,8 @@ const usualResponse: z.ZodType<readonly Passage[]> = z
   )
 
 const usualRequest = ({ query, count }: Query): Pick<HttpRequest, 'method' | 'path' | 'json'> => ({
-  ...{ method: 'POST', path: '/search' },
+  method: 'POST',
+  path: '/search',
   json: { query, count },
 })
 

@@ -230,6 +230,9 @@ export function tool(
   if (!(parameters instanceof z.ZodObject)) throw new TypeError(`tool: the arguments of '${first}' must be a z.object`)
   if (typeof run !== 'function') throw new TypeError(`tool: the third argument must be a function, got ${typeof run}`)
   return makeTool<z.ZodRawShape, null, undefined>({
-    ...{ name: first, description: parameters.description ?? first, parameters: parameters.shape, run },
+    name: first,
+    description: parameters.description ?? first,
+    parameters: parameters.shape,
+    run,
   })
 }

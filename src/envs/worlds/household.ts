@@ -163,7 +163,8 @@ export const householdTasks = (key: Key): TaskSource<HouseholdTask> =>
     const conditions = ['any', 'clean', 'hot', 'cool'] as const
     const free = places.filter((place) => place !== at[thing])
     const goal: HouseholdGoal = {
-      ...{ thing, at },
+      thing,
+      at,
       condition: conditions[uniformInteger(own, conditions.length, 11)]!,
       to: free[uniformInteger(own, free.length, 12)]!,
     }

@@ -172,7 +172,11 @@ export const laboratoryWorld = (): TextWorld<LaboratoryState> => ({
     if (!goal.success) return E.left(z.prettifyError(goal.error))
     const of = <T>(f: (name: Substance) => T) => Object.fromEntries(names.map((name) => [name, f(name)]))
     const state: LaboratoryState = {
-      ...{ goal: goal.data, room: 'kitchen', active: [], reached: [], end: 'open' },
+      goal: goal.data,
+      room: 'kitchen',
+      active: [],
+      reached: [],
+      end: 'open',
       at: of((name) => SUBSTANCES[name].room) as LaboratoryState['at'], // one for each substance
       temperatures: of((name) => SUBSTANCES[name].starts) as LaboratoryState['temperatures'], // as above
     }

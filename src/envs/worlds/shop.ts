@@ -159,8 +159,11 @@ const line = (product: ShopProduct): string => `[${product.id}] ${titleOf(produc
 /** Returns the page of a state as text, and the actions on it. */
 const viewOf = (products: ReadonlyMap<string, ShopProduct>, state: ShopState, note = ''): WorldView<ShopState> => {
   const view = (text: string, actions: readonly string[], score = 0, end: 'open' | 'over' = 'open') => ({
-    ...{ state, observation: note === '' ? text : `${note}\n${text}` },
-    ...{ actions, score, done: end === 'over' },
+    state,
+    observation: note === '' ? text : `${note}\n${text}`,
+    actions,
+    score,
+    done: end === 'over',
   })
   const { page } = state
   switch (page._tag) {

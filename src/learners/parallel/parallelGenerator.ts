@@ -6,7 +6,9 @@ const partOf = (
   { prompts, group, keys, options }: CompletionRequest,
   { from, to }: PromptRange,
 ): CompletionRequest => ({
-  ...{ prompts: prompts.slice(from, to), group, options },
+  prompts: prompts.slice(from, to),
+  group,
+  options,
   keys: keys.slice(from * group, to * group),
 })
 

@@ -160,8 +160,12 @@ export const startReplicas =
       throw new RangeError(`startReplicas: the loss ${loss.name} has no module for other threads`)
     const each = options.threadsEach ?? engineReport().threads
     const input: ReplicaInput = {
-      ...{ config, loss: module, fingerprint: lossFingerprint(loss) },
-      ...{ recompute, backend: backendHere(), threads: each },
+      config,
+      loss: module,
+      fingerprint: lossFingerprint(loss),
+      recompute,
+      backend: backendHere(),
+      threads: each,
     }
     const started = await Promise.all(
       Array.from({ length: workers - 1 }, () => startMember(input, { threads, startLimitMs })()),

@@ -295,12 +295,18 @@ export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E
     if (reports !== null && code === undefined && stopped === null) return E.left(reports.refusal(stderr.text().text))
     const why = stopped ?? (isOutOfMemory ? 'memory' : code === CPU_CODE ? 'cpu' : null)
     return E.right({
-      ...{ _tag: 'Ended', code: why === null ? (code ?? null) : null, stopped: why },
-      ...{ stdout: stdout.text(), stderr: stderr.text() },
+      _tag: 'Ended',
+      code: why === null ? (code ?? null) : null,
+      stopped: why,
+      stdout: stdout.text(),
+      stderr: stderr.text(),
     })
   }
   return E.right({
-    ...{ stdin, stdout, stop, ended: finish() },
+    stdin,
+    stdout,
+    stop,
+    ended: finish(),
     running: () => {
       const { first } = status()
       return first === undefined ? 0 : tasksOf(first) - 2 // the shell, and the program

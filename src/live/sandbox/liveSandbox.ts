@@ -91,8 +91,11 @@ const stopping = (program: Launched, { wallMs, signal = never() }: SandboxWait &
 }
 
 const NOT_RUN: SandboxEnd = {
-  ...{ _tag: 'Ended', code: null, stopped: 'cancelled' },
-  ...{ stdout: { text: '', dropped: 0 }, stderr: { text: '', dropped: 0 } },
+  _tag: 'Ended',
+  code: null,
+  stopped: 'cancelled',
+  stdout: { text: '', dropped: 0 },
+  stderr: { text: '', dropped: 0 },
 }
 
 let foundGroups: { readonly folder: string | null } | undefined

@@ -127,7 +127,8 @@ export const proxiedDispatcher = <D extends Dispatcher, O extends object>(
     uri: proxy.url,
     ...(proxy.authorization !== undefined && { token: proxy.authorization }),
     proxyTunnel: false,
-    ...{ requestTls: tls, proxyTls: tls },
+    requestTls: tls,
+    proxyTls: tls,
     clientFactory: (address, own) => new Pool(address, { ...own, headersTimeout: connectMs }),
     factory: (address, own) => make(address, { ...options, ...own }),
   })

@@ -138,7 +138,11 @@ const numberProblems = (settings: TransportSettings): readonly string[] => {
     waiting: settings.waiting,
     keepAliveMs: settings.keepAliveMs,
     silenceMs: settings.silenceMs,
-    ...{ baseMs: retry.baseMs, capMs: retry.capMs, share: retry.share, floor: retry.floor, coolMs: circuit.coolMs },
+    baseMs: retry.baseMs,
+    capMs: retry.capMs,
+    share: retry.share,
+    floor: retry.floor,
+    coolMs: circuit.coolMs,
   }
   const bad = (
     numbers: Readonly<Record<string, number>>,

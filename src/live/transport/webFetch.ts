@@ -87,7 +87,8 @@ export const liveWebFetch = ({ maxBytes, connectMs = 10_000 }: WebFetchOptions):
   const agent = proxiedAgent(
     {
       // Callers have their own time limits, and an open event stream may be silent indefinitely.
-      ...{ headersTimeout: 0, bodyTimeout: 0 },
+      headersTimeout: 0,
+      bodyTimeout: 0,
       // One connection per request: the server may close an idle one just when it is reused.
       pipelining: 0,
     },

@@ -113,7 +113,8 @@ const limitsOf = ({ runner, limits = {} }: LLMEngineOptions, memory: Memory): En
     maxWaiting: 4096,
     ...limits,
     memoryBytes: limits.memoryBytes ?? defaultBytes(runner, { maxModelLength, maxConcurrent }, memory),
-    ...{ maxConcurrent, maxModelLength },
+    maxConcurrent,
+    maxModelLength,
   }
 }
 

@@ -172,7 +172,8 @@ interface Pair {
  */
 const splitName = (name: string, files: NonNullable<ModelAccess['files']>): TE.TaskEither<FileFailure, Pair | null> => {
   const pairs = Array.from(name.matchAll(/\+/g), ({ index }) => ({
-    ...{ base: name.slice(0, index), adapter: name.slice(index + 1) },
+    base: name.slice(0, index),
+    adapter: name.slice(index + 1),
   })).filter(({ base, adapter }) => base !== '' && adapter !== '')
   const onHub = pairs.findLast(({ adapter }) => repoOf(adapter.replace(/^hub:/, '')) !== undefined)
   return pipe(

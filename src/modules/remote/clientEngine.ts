@@ -19,18 +19,20 @@ const NONE: Histogram = { bounds: [], counts: [], sum: 0, count: 0 }
 
 /** A client knows how many of its requests run, and no more. */
 const metricsOf = (running: number): EngineMetrics => ({
-  ...{
-    running,
-    waiting: 0,
-    cacheUsage: 0,
-    cacheBytes: 0,
-    prefixQueries: 0,
-    prefixHits: 0,
-    promptTokens: 0,
-    generatedTokens: 0,
-  },
-  ...{ preemptions: 0, finished: { stop: 0, length: 0, abort: 0, error: 0 } },
-  ...{ timeToFirstToken: NONE, interTokenLatency: NONE, queueTime: NONE, endToEnd: NONE },
+  running,
+  waiting: 0,
+  cacheUsage: 0,
+  cacheBytes: 0,
+  prefixQueries: 0,
+  prefixHits: 0,
+  promptTokens: 0,
+  generatedTokens: 0,
+  preemptions: 0,
+  finished: { stop: 0, length: 0, abort: 0, error: 0 },
+  timeToFirstToken: NONE,
+  interTokenLatency: NONE,
+  queueTime: NONE,
+  endToEnd: NONE,
 })
 
 /**
@@ -132,7 +134,10 @@ export const clientEngine = (
       if (aborted._tag === 'Left') throw new Error(aborted.left.reason)
       return aborted.right
     },
-    ...{ pause: refuse, resume: refuse, isPaused: refuse, resetPrefixCache: refuse },
+    pause: refuse,
+    resume: refuse,
+    isPaused: refuse,
+    resetPrefixCache: refuse,
     loadAdapter: () => refused,
     unloadAdapter: () => refused,
     loadWeights: () => refused,

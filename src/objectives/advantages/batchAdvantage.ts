@@ -303,7 +303,11 @@ export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
     name: { value: name },
     ...Object.fromEntries(
       Object.entries({
-        ...{ description, over, reads, writes, ...(groupSize !== undefined && { groupSize }) },
+        description,
+        over,
+        reads,
+        writes,
+        ...(groupSize !== undefined && { groupSize }),
         dropped: (batch: TensorDict) => read(batch).dropped,
       }).map(([property, value]) => [property, { value, enumerable: true }]),
     ),

@@ -13,6 +13,7 @@ import type { AgentModel, CapturedAgent, OpenAgent } from '../../data/capture/ag
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { LLMEngine } from '../../data/generation.js'
 import { rowInputs } from '../../data/inputs.js'
+import type { LogProbModel } from '../../data/policy.js'
 import type { Task, TaskSource } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
@@ -29,7 +30,7 @@ import type { RolloutEntries } from '../../objectives/lossRows.js'
 import { plainRewards } from '../metrics/environmentReward.js'
 import type { EvaluatorOptions } from '../metrics/evaluation.js'
 import { AGENT_RUN_PARTS } from '../optionKinds.js'
-import { agentEvaluator } from '../parts/agentEvaluator.js'
+import { type AgentEvaluatorOptions, agentEvaluator } from '../parts/agentEvaluator.js'
 import type { AgentReward } from '../parts/agentReward.js'
 import { type AgentSessions, type AttemptRules, collectSessions, type FailedAttempt } from '../parts/agentSessions.js'
 import { positionOf } from '../parts/collecting.js'
@@ -172,13 +173,11 @@ const agentSource = <T extends Task>({
   const kl = klWeightOf(settings)
   return {
     description: {
-      ...{
-        agent: agent.description,
-        tasks: tasks.name,
-        groups: sessions.groups,
-        groupSize: sessions.groupSize,
-        rounds,
-      },
+      agent: agent.description,
+      tasks: tasks.name,
+      groups: sessions.groups,
+      groupSize: sessions.groupSize,
+      rounds,
       klCoefficient: kl.coefficient,
     },
     tasks,
@@ -203,7 +202,8 @@ const agentSource = <T extends Task>({
             },
           )
           const rule = {
-            ...{ groups: sessions.groups, rounds },
+            groups: sessions.groups,
+            rounds,
             signal: (batch: unknown) => signal(batch as TensorDict), // read by names
           }
           const at = positionOf(position) ?? { batch: 0, remembered: {} }
@@ -216,7 +216,9 @@ const agentSource = <T extends Task>({
             _tag: 'Right',
             right: {
               batch: batch as unknown as Owned<TensorDict>, // read by names from here on
-              ...{ position: asJson(next), sampling, overlap: null },
+              position: asJson(next),
+              sampling,
+              overlap: null,
             },
           }
         },
@@ -227,18 +229,53 @@ const agentSource = <T extends Task>({
   }
 }
 
+/** Returns the sessions of a step, as the settings determine them. */
+const sessionRules = <T extends Task>(
+  { settings, tasks, agent }: AgentRunParts<T> & RunPlan,
+  reference: LogProbModel,
+) => ({
+  tasks,
+  key: child(keyFromSeed(settings.seed), 'rollouts'),
+  name: agent.name,
+  groups: settings.tasks.prompts,
+  groupSize: settings.tasks.group,
+  temperature: settings.sampling.temperature,
+  maxNewTokens: settings.sampling.maxNewTokens,
+  kl: { reference, form: rewardFormOf(settings) },
+})
+
+/** Makes the evaluator of held-out tasks. Their own options replace those of the settings. */
+const heldOutEvaluator = <T extends Task>(
+  { tasks: source, count, temperature = 0, ...rest }: AgentHeldOut<T>,
+  {
+    settings: { keep, sampling },
+    rules,
+    measure,
+  }: Pick<AgentEvaluatorOptions<T>, 'rules' | 'measure'> & Pick<RunPlan, 'settings'>,
+) =>
+  agentEvaluator({
+    ...(measure && { measure }),
+    sharedTasks: keep.sharedTasks,
+    ...rest,
+    source,
+    tasks: count ?? keep.evalTasks,
+    temperature,
+    maxNewTokens: sampling.maxNewTokens,
+    rules,
+  })
+
 const builtRun = async <T extends Task>(
   parts: AgentRunParts<T> & RunPlan,
   context: BuildContext,
 ): Promise<PolicyRun> => {
-  const { settings, loss, model, agent, tasks, reward, heldOut = [], metrics, tries = 2 } = parts
+  const { settings, loss, model, agent, reward, heldOut = [], metrics, tries = 2 } = parts
   const log = failureLog((line) => console.error(visibleText(line)))
   const { onFailure = log.note } = parts
   const { config, text } = model
-  const { sampling, keep, seed } = settings
   const learner = localLearner({
     ...learnerParts(settings, model),
-    ...{ loss, offPolicy: offPolicyOf(settings, loss) },
+    loss,
+    offPolicy: offPolicyOf(settings, loss),
   })
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
@@ -256,29 +293,20 @@ const builtRun = async <T extends Task>(
     }
     const rules = async () => ({ agent: await opened.open(), reward, tries, onFailure: failed })
     const data = agentSource({
-      ...{ rules, settings, parts, counts, log },
-      sessions: {
-        ...{ tasks, key: child(keyFromSeed(seed), 'rollouts'), name: agent.name },
-        ...{ groups: settings.tasks.prompts, groupSize: settings.tasks.group },
-        ...{ temperature: sampling.temperature, maxNewTokens: sampling.maxNewTokens },
-        kl: { reference, form: rewardFormOf(settings) },
-      },
+      rules,
+      settings,
+      parts,
+      counts,
+      log,
+      sessions: sessionRules(parts, reference),
     })
-    const measured = reward === undefined ? 'return' : 'success'
-    const evaluate = heldOut.map(({ tasks: source, count = keep.evalTasks, temperature = 0, ...rest }) =>
-      agentEvaluator({
-        ...{ measure: measured, sharedTasks: keep.sharedTasks },
-        ...rest,
-        source,
-        tasks: count,
-        temperature,
-        maxNewTokens: sampling.maxNewTokens,
-        rules,
-      }),
-    )
+    const measure = reward === undefined ? 'return' : 'success'
+    const evaluate = heldOut.map((tasks) => heldOutEvaluator(tasks, { settings, rules, measure }))
     const run: AnyRun = dataRun({
       data: data as BatchSource<RolloutEntries>, // rows of captured sessions, with advantages
-      ...{ learner, updater: engine.updater, evaluate },
+      learner,
+      updater: engine.updater,
+      evaluate,
       record: {
         metrics: (batch) => ({ ...counts, ...metrics?.(batch) }),
         decode: (id) => text.tokenizer.decode([id], 'keep'),

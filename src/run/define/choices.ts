@@ -33,7 +33,9 @@ import type { TrainOptions } from '../store/options.js'
 /** Returns the loss. Throws RangeError if the algorithm does not support the clip range. */
 export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl' | 'sampling'>): PolicyLoss =>
   algorithmLoss(loss.algorithm, {
-    ...{ clipLow: loss.clipLow, clipHigh: loss.clipHigh, longest: sampling.maxNewTokens },
+    clipLow: loss.clipLow,
+    clipHigh: loss.clipHigh,
+    longest: sampling.maxNewTokens,
     ...(kl.in === 'loss' && {
       kl: { to: 'reference', form: kl.form ?? 'k3', coefficient: kl.coefficient },
     }),
@@ -168,7 +170,8 @@ export const offPolicyOf = (
   const isPlain = correction === undefined && offPolicy.oldLogProbs === 'sampled' && offPolicy.truncated === 'learn'
   if (isPlain && sampling.stale !== 'correct' && !reads.includes('logProbs.response')) return {}
   return {
-    ...{ oldLogProbs: offPolicy.oldLogProbs, truncated: offPolicy.truncated },
+    oldLogProbs: offPolicy.oldLogProbs,
+    truncated: offPolicy.truncated,
     ...(correction && { correction }),
     ...(sampling.stale === 'correct' && { stale: 'correct' }),
   }
@@ -213,7 +216,8 @@ const muonAndRest = (
         name: 'matrices',
         has: (name, { rank }) => rank === 2 && !tables.includes(name),
         optimizer: muon({
-          ...{ scale: 'match-adamw', weightDecay: rest.weightDecay ?? 0 },
+          scale: 'match-adamw',
+          weightDecay: rest.weightDecay ?? 0,
           ...(momentum !== undefined && { momentum }),
           ...(iterations !== undefined && { iterations }),
         }),
@@ -257,7 +261,10 @@ export const loraOf = ({
   lora.rank === null
     ? undefined
     : {
-        ...{ rank: lora.rank, alpha: lora.alpha, scaling: lora.scaling, ...(model && { baseModel: model }) },
+        rank: lora.rank,
+        alpha: lora.alpha,
+        scaling: lora.scaling,
+        ...(model && { baseModel: model }),
         targetModules: lora.target === 'all-linear' ? 'all-linear' : [lora.target].flat(),
       }
 
@@ -277,7 +284,9 @@ export const learnerParts = (
   const { compute, learner } = settings
   const lora = loraOf(settings)
   return {
-    ...{ model, optimizer: optimizerOf(settings, model.config), key: keyFromSeed(settings.seed) },
+    model,
+    optimizer: optimizerOf(settings, model.config),
+    key: keyFromSeed(settings.seed),
     ...(lora && { lora }),
     passes: {
       epochs: learner.epochs,
@@ -301,7 +310,9 @@ export const trainOptionsOf = ({
   steps,
   every: { evaluate: keep.evalEvery, checkpoint: keep.checkpointEvery },
   keep: {
-    ...{ trajectories: keep.trajectories, batches: keep.keepBatches, historyBytes: keep.keepMegabytes * 1e6 },
+    trajectories: keep.trajectories,
+    batches: keep.keepBatches,
+    historyBytes: keep.keepMegabytes * 1e6,
     ...(keep.saveBatches !== null && { batchEvery: keep.saveBatches }),
   },
   alarms: { mode: keep.alarms, limits: alarmLimitsOf(keep.alarmLimits) },

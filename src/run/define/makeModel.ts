@@ -97,7 +97,9 @@ const trainStage =
     const falling = cosine(learningRate, learningRate / 50, steps - warmUpSteps)
     const rate = warmUpSteps === 0 ? falling : warmUp(warmUpSteps, falling)
     const learner = localLearner({
-      ...{ model, loss: SFTLoss({ reduction: 'token-mean' }), key: keyFromSeed(0) }, // nothing is drawn from the key
+      model,
+      loss: SFTLoss({ reduction: 'token-mean' }),
+      key: keyFromSeed(0), // nothing is drawn from the key
       optimizer: adamW({ learningRate: rate, weightDecay: 0.1, beta2: 0.95 }),
     })
     const toBatch = chatBatch(text, { from: 'spans' })

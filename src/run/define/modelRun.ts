@@ -179,7 +179,9 @@ const evaluatorsOf = <O extends HistoryPrompt>(
 ): readonly Evaluator[] =>
   heldOut.map(({ env: tasksOf, temperature = 0, tasks = keep.evalTasks, ...rest }) =>
     evaluator({
-      ...{ sharedTasks: keep.sharedTasks, ...rest, tasks },
+      sharedTasks: keep.sharedTasks,
+      ...rest,
+      tasks,
       env: ({ groups, start }) =>
         tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
       policy: at({ temperature }),
@@ -197,7 +199,12 @@ const remoteRun = async <O extends HistoryPrompt>(
   const { optimizer, key, passes = {} } = learnerParts(settings, model)
   const { maxGradNorm = 1, ...steps } = passes
   const remote = await open({
-    ...{ config: model.config, loss, optimizer, key, passes: steps, maxGradNorm },
+    config: model.config,
+    loss,
+    optimizer,
+    key,
+    passes: steps,
+    maxGradNorm,
     lora: settings.lora.rank,
     maxTokens: settings.sampling.maxNewTokens,
     offPolicy: offPolicyOf(settings, loss),
@@ -210,8 +217,11 @@ const remoteRun = async <O extends HistoryPrompt>(
     updater: remote.updater,
     evaluate: evaluatorsOf(heldOut, { text, keep, at: remote.at }),
     collect: {
-      ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
-      ...{ kl: klWeightOf(settings), signal },
+      key: child(key, 'rollouts'),
+      groups: tasks.prompts,
+      rounds: samplingRoundsOf(settings),
+      kl: klWeightOf(settings),
+      signal,
       ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
     },
     record: {
@@ -229,7 +239,8 @@ const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: 
   const key = keyFromSeed(settings.seed)
   const learner = localLearner({
     ...learnerParts(settings, model),
-    ...{ loss, offPolicy: offPolicyOf(settings, loss) },
+    loss,
+    offPolicy: offPolicyOf(settings, loss),
   })
   using first = sharedParams(model)
   const isShared = compute.workers > 1
@@ -246,10 +257,7 @@ const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: 
     const sizes = { prompt, weights: learner.weights(), context }
     const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(parts, sizes)]
     const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
-    const evaluators = evaluatorsOf(heldOut, {
-      ...{ text, keep },
-      at: (sampled) => inProcess.withSampling(sampled),
-    })
+    const evaluators = evaluatorsOf(heldOut, { text, keep, at: (sampled) => inProcess.withSampling(sampled) })
     const run = environmentRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
@@ -258,8 +266,11 @@ const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: 
       ...(sampler && { updater: sampler.updater }),
       evaluate: evaluators,
       collect: {
-        ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
-        ...{ kl: klWeightOf(settings), signal },
+        key: child(key, 'rollouts'),
+        groups: tasks.prompts,
+        rounds: samplingRoundsOf(settings),
+        kl: klWeightOf(settings),
+        signal,
         ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
       },
       record: {

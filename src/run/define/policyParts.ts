@@ -72,7 +72,9 @@ export const memoryRequest = (settings: PolicyRunSettings, model: Pretrained, { 
   trained: trainedNumbers(settings, model, weights),
   stateNumbers: stateNumbers(settings),
   batch: {
-    ...{ prompts: settings.tasks.prompts, group: settings.tasks.group, promptTokens: prompt },
+    prompts: settings.tasks.prompts,
+    group: settings.tasks.group,
+    promptTokens: prompt,
     completionTokens: settings.sampling.maxNewTokens,
   },
   microBatchTokens: settings.compute.microBatch,

@@ -120,8 +120,11 @@ export const policyTrials = (
       const changed = { ...settings, compute: { ...compute, workers, microBatch } }
       const { optimizer: updates, passes, ...parts } = learnerParts(changed, model)
       const trial = localLearner({
-        ...{ ...parts, optimizer: { ...updates, learningRate: () => 0 }, passes: { ...passes, epochs: 1 } },
-        ...{ loss, offPolicy: { ...offPolicyOf(settings, loss), stale: 'keep' } },
+        ...parts,
+        optimizer: { ...updates, learningRate: () => 0 },
+        passes: { ...passes, epochs: 1 },
+        loss,
+        offPolicy: { ...offPolicyOf(settings, loss), stale: 'keep' },
       })
       return {
         learn: async () => {

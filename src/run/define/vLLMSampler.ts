@@ -55,7 +55,10 @@ export const vLLMSampler = async (options: VLLMSamplerOptions): Promise<PolicySa
   const folder = given.folder ?? (await temporaryFolder('weights'))
   const start = `${folder}/start`
   const policy = vLLMWrapper({
-    ...{ url, model: name, mixedVersions: 'each', server: { sharedFolder: folder } },
+    url,
+    model: name,
+    mixedVersions: 'each',
+    server: { sharedFolder: folder },
     sampling: { temperature, maxTokens: maxNewTokens, stopTokens: config.endTokens },
   })
   const updater = vLLMUpdater({
@@ -64,7 +67,8 @@ export const vLLMSampler = async (options: VLLMSamplerOptions): Promise<PolicySa
     start: { version: 0, source: { _tag: 'Folder', path: start } },
   })
   return {
-    ...{ policy, updater },
+    policy,
+    updater,
     ...(policy.clients.length === 1 && { client: policy.clients[0]! }),
     begin: async () => {
       orThrow(await saveModel(start, model)())

@@ -106,7 +106,8 @@ const frozenCopies = (
   const { poolSize, poolEvery, poolShare, magnetEvery } = settings.selfPlay
   const copy = (): TransformersPolicy =>
     TransformersWrapper({
-      ...{ config, params: start },
+      config,
+      params: start,
       sampling: { temperature: settings.sampling.temperature, maxNewTokens: settings.sampling.maxNewTokens },
     })
   const [past, reference] = [poolShare === 0 ? null : copy(), copy()]
@@ -171,11 +172,13 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
   const made = lossOf(settings)
   const learner = localLearner({
     ...learnerParts(settings, model),
-    ...{ loss: made, offPolicy: offPolicyOf(settings, made) },
+    loss: made,
+    offPolicy: offPolicyOf(settings, made),
   })
   using first = sharedParams(model)
   const current = TransformersWrapper({
-    ...{ config: model.config, params: learner.weights() },
+    config: model.config,
+    params: learner.weights(),
     sampling: { temperature: sampling.temperature, maxNewTokens: sampling.maxNewTokens },
   })
   const copies = frozenCopies(settings, model, { start: first.value, current, key: child(key, 'opponents') })

@@ -150,7 +150,10 @@ export const nashConvEvaluator = <P>({ name = 'equilibrium', ...options }: NashC
   checkOptions('nashConvEvaluator', options, NASH_CONV_EVALUATOR_OPTIONS)
   const { game } = options
   return {
-    ...{ name, score: 'nashConv', measure: 'loss', tasks: decisionsOf(game).length },
+    name,
+    score: 'nashConv',
+    measure: 'loss',
+    tasks: decisionsOf(game).length,
     run: async function* () {
       const decisions = await modelDecisions(options)
       const results = decisions.map(({ player, informationState, actions, probabilities, legal }) => ({
@@ -159,7 +162,8 @@ export const nashConvEvaluator = <P>({ name = 'equilibrium', ...options }: NashC
         completion: actions.map((action, i) => `${action} ${probabilities[i]!.toFixed(3)}`).join(', '),
         score: legal,
         parts: Object.fromEntries(probabilities.map((probability, i) => [`p${i}`, probability])),
-        ...{ tokens: 0, turns: 1 },
+        tokens: 0,
+        turns: 1,
       }))
       yield { results, done: results.length, tasks: results.length }
     },

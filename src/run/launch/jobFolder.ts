@@ -67,9 +67,15 @@ const stepLine = (logged: LoggedStep): string => {
   }
   const reward = knownMetric(logged, 'reward')
   return `${JSON.stringify({
-    ...{ type: 'step', step: logged.step, ...(reward !== null && { reward }) },
+    type: 'step',
+    step: logged.step,
+    ...(reward !== null && { reward }),
     update: { ...known('loss'), ...known('entropy'), ...known('gradNorm') },
-    ...{ metrics: logged.metrics, sampling: null, parts: {}, updates: [], seconds: {} },
+    metrics: logged.metrics,
+    sampling: null,
+    parts: {},
+    updates: [],
+    seconds: {},
   })}\n`
 }
 

@@ -80,7 +80,10 @@ export const rayJobs = ({ url, token, send = plainRequest, requestMs = 60_000 }:
   const login = splitLogin(new URL(url))
   const base = login.url.href.replace(/\/$/, '')
   const failure = (kind: RayFailure['kind'], reason: string): RayFailure => ({
-    ...{ _tag: 'RayFailure', kind, where: base, reason },
+    _tag: 'RayFailure',
+    kind,
+    where: base,
+    reason,
   })
   const call =
     <T>(path: string, schema: z.ZodType<T>, body?: object): Answer<T> =>

@@ -118,7 +118,9 @@ const rewardRange: Rule['value'] = (record, { lastRewards }) => {
 
 const RULES: Readonly<Record<AlarmKind, Rule>> = {
   'ratio-drift': {
-    ...{ limit: 0.5, bad: 'below', steps: 1 },
+    limit: 0.5,
+    bad: 'below',
+    steps: 1,
     value: learned(({ update, updates }) =>
       update.ess === undefined ? null : Math.min(update.ess, ...updates.map(({ ess = 1 }) => ess)),
     ),
@@ -128,7 +130,9 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
     staleWayOut: 'use a smaller maxLag, fewer --epochs or --mini-batches, or a lower --learning-rate',
   },
   'sampler-gap': {
-    ...{ limit: 1, bad: 'above', steps: 1 },
+    limit: 1,
+    bad: 'above',
+    steps: 1,
     value: learned(({ update }) => update.maxLogProbGap),
     what: 'the largest difference between log-probabilities of sampler and trainer, in nats,',
     wayOut:
@@ -137,20 +141,26 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
       'use a smaller maxLag or a lower --learning-rate, or correct with --old-log-probs rescored --correction token-truncated',
   },
   'kl-runaway': {
-    ...{ limit: 1, bad: 'above', steps: 3 },
+    limit: 1,
+    bad: 'above',
+    steps: 3,
     value: learned(({ update }) => update.klToRef),
     what: 'the KL divergence from the initial weights, in nats per token,',
     wayOut: 'the policy drifts from its start: use a higher --kl-coefficient or a lower --learning-rate',
   },
   'entropy-collapse': {
-    ...{ limit: 0.02, bad: 'below', steps: 3 },
+    limit: 0.02,
+    bad: 'below',
+    steps: 3,
     value: unsolved(entropyLeft),
     what: 'the entropy, as a share of that of the first steps,',
     wayOut:
       'the policy no longer explores: use a higher --temperature or --clip-high, a lower --learning-rate, or an earlier checkpoint',
   },
   'zero-variance': {
-    ...{ limit: 0.9, bad: 'above', steps: 5 },
+    limit: 0.9,
+    bad: 'above',
+    steps: 5,
     value: unsolved(({ groupsWithoutSignal, groupsUsed, groupsDropped }) =>
       groupsWithoutSignal === undefined || groupsUsed + groupsDropped === 0
         ? null
@@ -160,41 +170,53 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
     wayOut: 'there is little to learn from: use tasks of another difficulty, a larger --group, or --dynamic-sampling',
   },
   truncation: {
-    ...{ limit: 0.5, bad: 'above', steps: 3 },
+    limit: 0.5,
+    bad: 'above',
+    steps: 3,
     value: ({ truncated = null, trajectories }) => (trajectories === 0 ? null : truncated),
     what: 'the share of completions that the token limit cut off',
     wayOut: 'cut-off completions rarely earn a reward: use more --max-new-tokens, or --truncated mask',
   },
   'reward-stuck': {
-    ...{ limit: 0.001, bad: 'below', steps: 1 },
+    limit: 0.001,
+    bad: 'below',
+    steps: 1,
     value: unsolved(rewardRange),
     what: `the range of the rewards of ${REWARD_STEPS} steps`,
     wayOut:
       'nothing is learned: check trajectories.jsonl, whether any completion can earn the reward, and the learning rate',
   },
   'illegal-moves': {
-    ...{ limit: 0.2, bad: 'above', steps: 3 },
+    limit: 0.2,
+    bad: 'above',
+    steps: 3,
     value: ({ metrics }) => metrics.illegalMoves ?? null,
     what: 'the share of replies that are no legal move',
     wayOut:
       'the policy forgets the format or the rules: use a lower --learning-rate or a higher --kl-coefficient, or an earlier checkpoint',
   },
   'illegal-rise': {
-    ...{ limit: 1.5, bad: 'above', steps: 3 },
+    limit: 1.5,
+    bad: 'above',
+    steps: 3,
     value: illegalRise,
     what: 'the share of illegal moves, as a multiple of that of the first steps,',
     wayOut:
       'self-play often begins to collapse like this: use a lower --learning-rate or a higher --kl-coefficient, and continue from an earlier checkpoint',
   },
   'loses-to-past': {
-    ...{ limit: 0.25, bad: 'above', steps: 5 },
+    limit: 0.25,
+    bad: 'above',
+    steps: 5,
     value: ({ metrics }) => metrics.lossToPast ?? null,
     what: 'the mean loss against old weights of the pool',
     wayOut:
       'self-play goes in circles or has collapsed: use a higher selfPlay.poolShare or KL coefficient, a lower --learning-rate, or an earlier checkpoint',
   },
   'same-game': {
-    ...{ limit: 0.9, bad: 'above', steps: 5 },
+    limit: 0.9,
+    bad: 'above',
+    steps: 5,
     value: ({ metrics }) => metrics.sameGame ?? null,
     what: 'the probability that two games with the same cards are the same game',
     wayOut:
@@ -331,12 +353,20 @@ export const suspectSteps = ({ bells }: AlarmState, step: number): readonly numb
  * Returns the alarm that ends a run: a loss that is not finite, or a failed environment or policy.
  */
 export const endingAlarm = (alarm: 'non-finite' | 'failed', step: number, reason: string): Alarm => ({
-  ...{ alarm, step, since: step, value: null, limit: null },
+  alarm,
+  step,
+  since: step,
+  value: null,
+  limit: null,
   message: `${alarm}: ${reason}`,
 })
 
 /** Returns the alarm of a run that continues with other inputs. */
 export const changedInputsAlarm = (step: number, names: readonly string[]): Alarm => ({
-  ...{ alarm: 'changed-inputs', step, since: step, value: null, limit: null },
+  alarm: 'changed-inputs',
+  step,
+  since: step,
+  value: null,
+  limit: null,
   message: `changed-inputs: the run was resumed with other inputs than before: ${names.join('; ')}`,
 })

@@ -183,8 +183,12 @@ export const evaluator = <O extends Needs<Absent<TokenPrompt, O>, TokenPrompt>>(
   const { source } = env({ groups: 1, start: 0 })
   const tasks = evaluatedTasks(source, wanted)
   return {
-    ...{ name, measure, tasks, ...scoring(tries, measure) },
-    ...{ ...(source && { source }), ...(sharedTasks && { sharedTasks }) },
+    name,
+    measure,
+    tasks,
+    ...scoring(tries, measure),
+    ...(source && { source }),
+    ...(sharedTasks && { sharedTasks }),
     inputs: () => env({ groups: 1, start: 0 }).inputs?.() ?? {},
     run: async function* (key) {
       for (let start = 0; start < tasks; start += batch) {

@@ -249,7 +249,10 @@ const curveOf = (evaluations: readonly EvaluationRecord[]): EvaluationSummary =>
   const [first, last] = [evaluations[0]!, evaluations.at(-1)!]
   const late = evaluations.filter(({ step }) => step * 2 >= last.step)
   return {
-    ...{ name: last.name, score: last.score, measure: last.measure, tasks: last.tasks },
+    name: last.name,
+    score: last.score,
+    measure: last.measure,
+    tasks: last.tasks,
     before: first.scores,
     after: last.scores,
     worstLate: last.measure === 'loss' ? Math.max(...late.map(rankingScore)) : Math.min(...late.map(rankingScore)),

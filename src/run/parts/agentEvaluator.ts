@@ -62,7 +62,12 @@ export const agentEvaluator = <T extends Task>(options: AgentEvaluatorOptions<T>
   const { source, temperature, maxNewTokens, rules } = options
   const nextRound = countUp()
   return {
-    ...{ name, measure, tasks, source, ...(sharedTasks && { sharedTasks }), ...scoring(tries, measure) },
+    name,
+    measure,
+    tasks,
+    source,
+    ...(sharedTasks && { sharedTasks }),
+    ...scoring(tries, measure),
     inputs: () => rowInputs(source),
     run: async function* (key) {
       const round = nextRound()
@@ -72,8 +77,11 @@ export const agentEvaluator = <T extends Task>(options: AgentEvaluatorOptions<T>
         const attempts = Array.from({ length: count * tries }, (_, i): AgentAttempt<T> => {
           const index = start + Math.floor(i / tries)
           return {
-            ...{ id: `${name}-${round}-${index}-${i % tries}`.replace(/[^\w.-]/g, '_'), group: String(index) },
-            ...{ task: orThrow(source.at(index)), temperature, maxNewTokens },
+            id: `${name}-${round}-${index}-${i % tries}`.replace(/[^\w.-]/g, '_'),
+            group: String(index),
+            task: orThrow(source.at(index)),
+            temperature,
+            maxNewTokens,
             key: child(child(key, index), i % tries),
           }
         })

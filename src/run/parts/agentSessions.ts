@@ -181,7 +181,11 @@ const playedGroups = async <T extends Task>(
     if (E.isLeft(task)) return E.left({ ...failed(name, task.left.reason), cause: task.left })
     for (let member = 0; member < groupSize; member++)
       attempts.push({
-        ...{ id: `${index}-${member}`, group: String(index), task: task.right, temperature, maxNewTokens },
+        id: `${index}-${member}`,
+        group: String(index),
+        task: task.right,
+        temperature,
+        maxNewTokens,
         key: child(child(key, index), member),
       })
   }

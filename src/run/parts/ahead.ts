@@ -85,7 +85,9 @@ const tallyOf = <O>({ members }: CompleteGroup<O>, signal: AheadParts<O>['signal
 }
 
 const countsOf = (tallies: readonly Tally[]): SamplingCounts => ({
-  ...{ rounds: 1, groups: tallies.length, unused: 0 },
+  rounds: 1,
+  groups: tallies.length,
+  unused: 0,
   withoutSignal: tallies.filter(({ signal }) => signal === 'no').length,
   reward: sum(tallies.map(({ reward }) => reward)) / Math.max(1, sum(tallies.map(({ trajectories }) => trajectories))),
   tokens: sum(tallies.map(({ tokens }) => tokens)),

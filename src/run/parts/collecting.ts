@@ -117,12 +117,15 @@ const inTurns = <O extends TokenPrompt>(
   const from = positionOf(start.position)
   const collectorAt = (klCoefficient: number): LLMCollector<CollectedBatch<O>> =>
     LLMCollector({
-      ...{ env: envAt(env, { groups: groups ?? 1, start: 0, klCoefficient }), policy, key },
+      env: envAt(env, { groups: groups ?? 1, start: 0, klCoefficient }),
+      policy,
+      key,
       ...(from && { start: from }),
       ...(maxTurns !== undefined && { maxTurns }),
     })
   const rule = {
-    ...{ groups: groups ?? 1, rounds: groups === undefined ? 1 : rounds },
+    groups: groups ?? 1,
+    rounds: groups === undefined ? 1 : rounds,
     ...(keepReturnBounds && { keepReturnBounds }),
     ...(signal && { signal: (batch: unknown) => signal(batch as TensorDict) }), // read by names
   }
@@ -165,7 +168,9 @@ export const collectingSource = <O extends TokenPrompt>(parts: Collecting<O>): B
     description: {
       env: sample.name,
       batchSize: sample.batchSize,
-      ...{ groups: collect.groups ?? null, rounds, maxTurns: maxTurns ?? null },
+      groups: collect.groups ?? null,
+      rounds,
+      maxTurns: maxTurns ?? null,
       ahead: ahead === undefined ? null : { maxLag: ahead.maxLag, stale: ahead.stale ?? 'wait' },
       klCoefficient: kl?.coefficient ?? null,
     },
@@ -178,8 +183,13 @@ export const collectingSource = <O extends TokenPrompt>(parts: Collecting<O>): B
         : openAhead(
             {
               env: (task, klCoefficient) => envAt(env, { groups: 1, start: task, klCoefficient }),
-              ...{ policy: parts.policy, groups, ahead, klCoefficient: firstWeight(collect) },
-              ...{ key: collect.key ?? keyFromSeed(0), rounds, signal: collect.signal },
+              policy: parts.policy,
+              groups,
+              ahead,
+              klCoefficient: firstWeight(collect),
+              key: collect.key ?? keyFromSeed(0),
+              rounds,
+              signal: collect.signal,
             },
             start,
           ),

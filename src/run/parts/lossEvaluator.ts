@@ -50,9 +50,13 @@ export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator =>
   const { rows } = data
   if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless; give rows of a finite data set`)
   return {
-    ...{ name, score, tasks: rows, measure: score === 'loss' ? 'loss' : 'success' },
+    name,
+    score,
+    tasks: rows,
+    measure: score === 'loss' ? 'loss' : 'success',
     ...(data.inputs && { inputs: data.inputs }),
-    ...{ source: data.tasks, ...(sharedTasks && { sharedTasks }) },
+    source: data.tasks,
+    ...(sharedTasks && { sharedTasks }),
     run: async function* () {
       let done = 0
       for (const owned of data.once()) {

@@ -158,7 +158,9 @@ const taken = async (
   collector.end(next.tickets.map((ticket) => ({ ticket, how: { _tag: 'Trained', step } })))
   return E.right({
     batch: next.batch as unknown as Owned<TensorDict>, // read by names from here on
-    ...{ position: asJson(collector.position()), sampling: null, overlap },
+    position: asJson(collector.position()),
+    sampling: null,
+    overlap,
   })
 }
 

@@ -55,7 +55,9 @@ export type OpenTraining = (request: TrainingRequest) => Promise<RemoteTraining>
 /** Settings that have no effect on a server, and why. Their values here are the defaults. */
 const NO_EFFECT = {
   lora: {
-    ...{ alpha: [16, CHOSEN_ALPHA], target: ['all-linear', CHOSEN_TARGET], scaling: ['alpha/rank', CHOSEN_ALPHA] },
+    alpha: [16, CHOSEN_ALPHA],
+    target: ['all-linear', CHOSEN_TARGET],
+    scaling: ['alpha/rank', CHOSEN_ALPHA],
   },
   compute: {
     microBatch: [4096, 'the server splits batches'],

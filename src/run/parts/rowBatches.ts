@@ -102,7 +102,8 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
     !(Number.isInteger(size) && size >= 1) && `size must be a positive integer, got ${size}`,
   ])
   const places: RowSource<number> = {
-    ...{ name, size: source.size },
+    name,
+    size: source.size,
     at: (index) => E.right(source.size === 'endless' ? index : index % source.size),
   }
   const ordered = key === undefined ? places : shuffled(places, key)
@@ -134,7 +135,8 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
     rows: source.size,
     ...(digest !== null && { inputs: () => ({ [`rows of ${name}`]: digest }) }),
     tasks: {
-      ...{ name, size: source.size },
+      name,
+      size: source.size,
       at: (index) =>
         pipe(
           source.at(index),
@@ -142,7 +144,11 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
         ),
     },
     description: {
-      ...{ source: NAME, data: name, rows: source.size, rowsDigest: digest, size },
+      source: NAME,
+      data: name,
+      rows: source.size,
+      rowsDigest: digest,
+      size,
       order: key === undefined ? null : formatKey(key),
     },
     kl: null,
@@ -213,11 +219,18 @@ export const splitRows = <Row, B>(
   ])
   return {
     train: rowBatches({
-      ...{ name: 'train', rows: others, size, key, batch },
+      name: 'train',
+      rows: others,
+      size,
+      key,
+      batch,
       origin: { source, rowNumber: (index) => 1 + heldOut + index },
     }),
     heldOut: rowBatches({
-      ...{ name: HELD_OUT, rows: own.map((index) => first[index]!), size, batch },
+      name: HELD_OUT,
+      rows: own.map((index) => first[index]!),
+      size,
+      batch,
       origin: { source, rowNumber: (index) => 1 + own[index]! },
     }),
   }

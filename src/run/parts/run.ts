@@ -236,7 +236,10 @@ const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
   return {
     env: (task) => envOf(task) as unknown as GroupEnv, // it has more
     inputs: () => envOf(0).inputs?.() ?? {},
-    ...{ size: advantage.groupSize, count: groups, key, weights: updater === undefined ? 'kept' : 'pushed' },
+    size: advantage.groupSize,
+    count: groups,
+    key,
+    weights: updater === undefined ? 'kept' : 'pushed',
   }
 }
 

@@ -52,7 +52,9 @@ const learningChart = (
     const own = evaluations.filter((each) => each.name === name)
     const score = own[0]!.score
     return {
-      ...{ label: `${name}: ${score}`, stroke: STROKES[i % STROKES.length]!, style: 'points' },
+      label: `${name}: ${score}`,
+      stroke: STROKES[i % STROKES.length]!,
+      style: 'points',
       values: at(own, ({ scores }) => scores[score]),
     }
   })
@@ -60,7 +62,9 @@ const learningChart = (
   const sampled: readonly Line[] = success
     ? [
         {
-          ...{ label: 'success of samples', stroke: 'teal', style: 'plain' },
+          label: 'success of samples',
+          stroke: 'teal',
+          style: 'plain',
           values: at(steps, ({ parts }) => parts.success),
         },
       ]
@@ -71,7 +75,9 @@ const learningChart = (
     { label: 'reward', stroke: 'blue', style: 'plain', values: at(steps, ({ reward }) => reward) },
     ...parts.map(
       (name, i): Line => ({
-        ...{ label: name, stroke: SAMPLE_STROKES[i % SAMPLE_STROKES.length]!, style: 'dashed' },
+        label: name,
+        stroke: SAMPLE_STROKES[i % SAMPLE_STROKES.length]!,
+        style: 'dashed',
         values: at(steps, (record) => ownValue(record.parts, name)),
       }),
     ),
@@ -81,7 +87,9 @@ const learningChart = (
     share: { title: '', steps: axis, format: isShare ? 'percent' : 'number', lines: [...evaluated, ...sampled] },
     reward: hasRewards ? { title: 'Reward and its parts', steps: axis, format: 'number', lines: rewards } : null,
     loss: {
-      ...{ title: 'Loss', steps: axis, format: 'number' },
+      title: 'Loss',
+      steps: axis,
+      format: 'number',
       lines: [{ label: 'loss', stroke: 'blue', style: 'plain', values: at(steps, ({ update }) => update.loss) }],
     },
   }
@@ -124,7 +132,9 @@ const isWorth = (title: string, values: Column): boolean => {
 const ownCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
   const names = [...new Set(steps.flatMap(({ metrics }) => Object.keys(metrics)))]
   return names.map((name) => ({
-    ...{ title: name, steps: steps.map(({ step }) => step), format: 'number' },
+    title: name,
+    steps: steps.map(({ step }) => step),
+    format: 'number',
     lines: [{ label: '', stroke: 'blue', style: 'plain', values: steps.map(({ metrics }) => known(metrics[name])) }],
   }))
 }
@@ -147,7 +157,9 @@ const updateCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
         return known(typeof value === 'number' ? value : null)
       })
       return {
-        ...{ title: `${name} of the update`, steps: steps.map(({ step }) => step), format: 'number' },
+        title: `${name} of the update`,
+        steps: steps.map(({ step }) => step),
+        format: 'number',
         lines: [{ label: '', stroke: 'violet', style: 'plain', values }],
       }
     })

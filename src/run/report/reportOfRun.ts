@@ -56,8 +56,11 @@ const summaryOf = (
   const stepSeconds = steps.flatMap(({ seconds }) => Object.values(seconds))
   const seconds = [...stepSeconds, ...evaluations.map((each) => each.seconds)]
   const summary = summarizeRun(steps, evaluations, {
-    ...{ status: 'interrupted', secondsTotal: seconds.reduce((a, b) => a + b, 0), checkpointSeconds: 0 },
-    ...{ policyVersion: steps.at(-1)?.step ?? 0, engine: engineReport() },
+    status: 'interrupted',
+    secondsTotal: seconds.reduce((a, b) => a + b, 0),
+    checkpointSeconds: 0,
+    policyVersion: steps.at(-1)?.step ?? 0,
+    engine: engineReport(),
   })
   return { ...summary, engine } // of the run, not of this process
 }
@@ -88,7 +91,11 @@ export const reportOfRun = (files: Files, folder: string): TE.TaskEither<Failed,
       if (steps.length === 0) return TE.left(runFolderFailure(folder, 'no step was recorded yet'))
       return renderReport(
         {
-          ...{ folder, config, metrics, trajectories, alarms: { limits: recordedLimits(config.settings) } },
+          folder,
+          config,
+          metrics,
+          trajectories,
+          alarms: { limits: recordedLimits(config.settings) },
           summary: writtenSummary(written, steps) ?? summaryOf(steps, evaluations, engine),
         },
         files,

@@ -188,7 +188,13 @@ const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEit
     TE.chainFirstW(() => clearUnfinished(files, paths)),
     TE.chainFirstW(({ stored }) => writeConfig(files, paths, resumedConfig(stored.config, config))),
     TE.map(({ resume, records, changed, logs: { metrics, trajectories } }) => ({
-      ...{ ...store, paths, resume, records, changed, metrics, trajectories },
+      ...store,
+      paths,
+      resume,
+      records,
+      changed,
+      metrics,
+      trajectories,
     })),
   )
 }
@@ -199,7 +205,13 @@ const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure,
     TE.bindTo('paths'),
     TE.bindW('logs', ({ paths }) => openLogs(store, paths, null)),
     TE.map(({ paths, logs: { metrics, trajectories } }) => ({
-      ...{ ...store, paths, resume: null, records: [], changed: [], metrics, trajectories },
+      ...store,
+      paths,
+      resume: null,
+      records: [],
+      changed: [],
+      metrics,
+      trajectories,
     })),
   )
 

@@ -186,7 +186,8 @@ async function* catchUp(
     const { record, progress: next } = await learnStep(open, sampled)
     const known = records.find((each) => each.step === record.step)
     yield {
-      ...{ type: 'caught-up', step: record.step },
+      type: 'caught-up',
+      step: record.step,
       differences: known === undefined ? [] : differences(known, record),
     }
     progress = next
@@ -226,7 +227,9 @@ const compareStep = async (
       Object.entries(open.run.learner.files()).map(([name, contents]) => [name, digest(contents)]),
     )
     return {
-      ...{ ...event, updates: is.updates ?? [], end: null },
+      ...event,
+      updates: is.updates ?? [],
+      end: null,
       compared: [
         ...(was === undefined ? (end ? ['end'] : []) : compared(is).keys()),
         ...(after === null ? [] : ['weights']),
@@ -269,12 +272,16 @@ export async function* replay(run: AnyRun, options: ReplayOptions): AsyncGenerat
       }
       yield { type: 'from', step: asked.step, checkpointStep: before?.state.step ?? 0, folder: asked.folder }
       const source = await run.source.open({
-        ...{ step: before?.state.step ?? 0, lastStep: asked.step, push: run.push },
+        step: before?.state.step ?? 0,
+        lastStep: asked.step,
+        push: run.push,
         position: before?.state.position ?? null,
       })
       const open: OpenRun = { run, source, clock }
       const from: Progress = before?.state ?? {
-        ...{ step: 0, position: source.position, klCoefficient: run.source.kl?.coefficient ?? 0 },
+        step: 0,
+        position: source.position,
+        klCoefficient: run.source.kl?.coefficient ?? 0,
       }
       try {
         const progress = yield* catchUp(open, from, { step: asked.step, records })

@@ -61,8 +61,12 @@ export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progre
     const generation = (itemsAt(batch, ['generationMs']) ?? []).reduce((sum: number, ms) => sum + Number(ms), 0) / 1000
     return {
       step: before.step + 1,
-      ...{ batch, rated: rated.value, before },
-      ...{ position: collected.position, sampling: collected.sampling, overlap: collected.overlap },
+      batch,
+      rated: rated.value,
+      before,
+      position: collected.position,
+      sampling: collected.sampling,
+      overlap: collected.overlap,
       seconds: { generation, environment: Math.max(0, (collectedAt - started) / 1000 - generation) },
       collectedAt,
       [Symbol.dispose]: release,
@@ -92,7 +96,10 @@ export const describeStep = ({ run }: OpenRun, { batch, rated, sampling, overlap
   const used = groupsOf(rated)
   return {
     ...batchMetrics(batch),
-    ...{ sampling, overlap, groupsUsed: used, groupsDropped: groups - used },
+    sampling,
+    overlap,
+    groupsUsed: used,
+    groupsDropped: groups - used,
     completionKL: completionKL(batch),
     klCoefficient: before.klCoefficient,
     metrics: run.record.metrics?.(batch) ?? {},

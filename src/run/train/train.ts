@@ -179,7 +179,11 @@ async function* evaluateBy(session: Session, evaluator: Evaluator, step: number)
   }
   const record: EvaluationRecord = {
     type: 'evaluation',
-    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score, measure: evaluator.measure },
+    name: evaluator.name,
+    step,
+    tasks: evaluator.tasks,
+    score: evaluator.score,
+    measure: evaluator.measure,
     scores: evaluator.scoresOf(results),
     ...samplesOf(results),
     seconds: (clock.now() - started) / 1000,
@@ -217,13 +221,19 @@ const openSession = async (
   }
   const state = resume?.state
   const source = await run.source.open({
-    ...{ step: state?.step ?? 0, lastStep: options.steps, push: run.push },
+    step: state?.step ?? 0,
+    lastStep: options.steps,
+    push: run.push,
     position: state?.position ?? null,
     ...(options.signal && { signal: options.signal }),
   })
   const records = [...(store?.records ?? [])]
   const session: Session = {
-    ...{ options, store, clock, startedAt, records },
+    options,
+    store,
+    clock,
+    startedAt,
+    records,
     open: { run, source, clock },
     files: store?.files ?? liveFiles,
     metrics: store?.metrics ?? NO_LOG,
@@ -304,7 +314,10 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     const { store: place, recipe } = options
     const settings = recipe?.settings ?? {}
     const config = {
-      ...{ format: 2 as const, settings, run: run.description, start: startNow() },
+      format: 2 as const,
+      settings,
+      run: run.description,
+      start: startNow(),
       recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
       inputs: { ...run.inputs(), ...(recipe?.digest !== undefined && { 'recipe file': recipe.digest }) },
       ...(recipe?.calibration && { calibration: recipe.calibration }),

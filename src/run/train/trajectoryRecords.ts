@@ -175,7 +175,10 @@ export const trajectoryRecordsOf = (
     const sampled = logProbs === undefined ? null : raggedRow(logProbs, row)
     const prompt = promptOf(row)
     return {
-      ...{ format: 2, step, trajectoryId: String(ids[row]), turn: Number(turns?.[row] ?? 0) },
+      format: 2,
+      step,
+      trajectoryId: String(ids[row]),
+      turn: Number(turns?.[row] ?? 0),
       groupId: textAt(batch, ['groupId'], row) ?? null,
       query: textAt(batch, ['query'], row) ?? '',
       answer: textAt(batch, ['answer'], row) ?? null,

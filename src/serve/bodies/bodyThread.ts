@@ -7,8 +7,10 @@ import { parseJsonBody, parseJsonText, SMALL_BODY } from './body.js'
 
 /** Limits of a thread for large bodies: of each, of all that wait, and of its idle time. */
 export const LARGE_BODIES = {
-  ...{ limitMs: 60_000, heapMegabytes: 1024 },
-  ...{ mostSize: 256 * 2 ** 20, idleMs: 10_000 },
+  limitMs: 60_000,
+  heapMegabytes: 1024,
+  mostSize: 256 * 2 ** 20,
+  idleMs: 10_000,
 } as const
 
 /** A body to read. Bytes are those of a request, a text that of a frame. */

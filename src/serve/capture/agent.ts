@@ -125,7 +125,10 @@ const opened = async <T extends Task>(
   const text = textFor(own, options)
   const app: CaptureApp = captureApp(
     {
-      ...{ engine, text, model: { names: ['policy'], root: 'policy' }, key: keyFromSeed(0) },
+      engine,
+      text,
+      model: { names: ['policy'], root: 'policy' },
+      key: keyFromSeed(0),
       features: { toolCalls: options.toolCalls ?? toolCallFormatOf(text.template) },
     },
     { unknown: 'refuse', limits: { idleMs: Number.POSITIVE_INFINITY } },
@@ -142,7 +145,8 @@ const opened = async <T extends Task>(
   const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
   const server = orThrow(
     await liveHttpServer(fetch, {
-      ...{ port: options.port ?? 0, refusal },
+      port: options.port ?? 0,
+      refusal,
       ...(options.host !== undefined && { host: options.host }),
     })(),
   )
@@ -168,14 +172,26 @@ const opened = async <T extends Task>(
     const { id, group, task, key, temperature, maxNewTokens } = attempt
     const failed = (reason: string): PlayedAttempt => ({
       session: {
-        ...{ id, group, metadata: {}, createdAt: 0, calls: [], reward: null },
+        id,
+        group,
+        metadata: {},
+        createdAt: 0,
+        calls: [],
+        reward: null,
         end: { status: 'failed', reason },
       },
       result: undefined,
     })
     const sampling = {
-      ...{ temperature, maxTokens: maxNewTokens, topK: 0, topP: 1, minP: 0 },
-      ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0, logitBias: new Map<number, number>() },
+      temperature,
+      maxTokens: maxNewTokens,
+      topK: 0,
+      topP: 1,
+      minP: 0,
+      repetitionPenalty: 1,
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+      logitBias: new Map<number, number>(),
     }
     if (setup !== 'right') return failed(setup) // every other attempt would end like the first one
     const address = await app.open({ id, group, metadata: { task: task.id }, sampling, key })

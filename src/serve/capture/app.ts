@@ -181,7 +181,8 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
   const sessions = makeSessions(
     { ...DEFAULT_CAPTURE_LIMITS, ...options.limits },
     {
-      ...{ clock, journal },
+      clock,
+      journal,
       restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
     },
   )

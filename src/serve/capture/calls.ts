@@ -93,7 +93,12 @@ const completionOf = (
   const versions = Int32Array.from(tokens, ({ version }) => version)
   const lost = finishReason === null ? failure : null
   return {
-    ...{ ids, logProbs, versions, finishReason, stopReason, answer },
+    ids,
+    logProbs,
+    versions,
+    finishReason,
+    stopReason,
+    answer,
     ...completionStatus({ ids, logProbs, finishReason, failure: lost }),
   }
 }
@@ -172,7 +177,9 @@ export const answerCall = (
     { request: made, completions, failure }: RecordedGeneration,
     at: Pick<CapturedCall, 'index' | 'startedAt' | 'durationMs'>,
   ): CapturedCall => ({
-    ...{ session: live.session.id, ...at, path },
+    session: live.session.id,
+    ...at,
+    path,
     messages: objectsOf(asked.messages),
     tools: objectsOf(asked.tools),
     prompt: made.prompt,

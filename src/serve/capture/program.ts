@@ -88,7 +88,11 @@ export const commandProgram =
     const output = makeOutput(() => stop())
     const errors = makeTail()
     const started = await liveProcesses.converse({
-      ...{ command, args, env: { ...env, ...variablesOf(context) }, onOutput: output.push, onErrors: errors.push },
+      command,
+      args,
+      env: { ...env, ...variablesOf(context) },
+      onOutput: output.push,
+      onErrors: errors.push,
       ...(folder !== undefined && { folder }),
     })()
     if (E.isLeft(started)) throw new Error(started.left.reason)

@@ -21,7 +21,10 @@ export const trajectoriesJson = (session: CapturedSession, decode: (ids: Int32Ar
   const { trajectories, ...rest } = sessionTrajectories(session, { decode })
   const rows = trajectories.map(({ ids, mask, logProbs, versions, ...row }) => ({
     ...row,
-    ...{ ids: Array.from(ids), mask: Array.from(mask), logProbs: Array.from(logProbs), versions: Array.from(versions) },
+    ids: Array.from(ids),
+    mask: Array.from(mask),
+    logProbs: Array.from(logProbs),
+    versions: Array.from(versions),
   }))
   return { session_id: session.id, reward: session.reward, end: session.end, trajectories: rows, ...rest }
 }

@@ -91,6 +91,30 @@ const bytesOf = ({ prompt, completions, messages, tools }: CapturedCall): number
   return 512 + tokens + 2 * JSON.stringify([messages, tools]).length
 }
 
+/** Makes a session that can take calls, behind those that it has. */
+const liveSession = (
+  session: CapturedSession,
+  secret: string,
+  { sampling = {}, key = null }: { readonly sampling?: SamplingOverride; readonly key?: Key | null } = {},
+): Changing<LiveSession> => {
+  const own = 2 * (JSON.stringify(session.metadata).length - '{}'.length)
+  const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
+  return {
+    session,
+    secret,
+    next: last + 1,
+    running: 0,
+    bytes: session.calls.reduce((sum, call) => sum + bytesOf(call), own),
+    usedAt: 0,
+    answers: makeAnswers(),
+    responses: responseMemory(),
+    control: new AbortController(),
+    asked: last + 1,
+    key,
+    sampling,
+  }
+}
+
 /**
  * Holds sessions in memory, and writes every change to a journal.
  *
@@ -112,21 +136,11 @@ export const makeSessions = (
 ): CaptureSessions => {
   const sessions = new Map<string, Changing<LiveSession>>()
   let [bytes, expired, otherModels] = [0, 0, 0]
-  const add = (
-    session: CapturedSession,
-    secret: string,
-    { sampling = {}, key = null }: { readonly sampling?: SamplingOverride; readonly key?: Key | null } = {},
-  ): Changing<LiveSession> => {
-    const own = 2 * (JSON.stringify(session.metadata).length - '{}'.length)
-    const size = session.calls.reduce((sum, call) => sum + bytesOf(call), own)
-    const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
-    const live: Changing<LiveSession> = {
-      ...{ session, secret, next: last + 1, running: 0, bytes: size, usedAt: clock.now() },
-      ...{ answers: makeAnswers(), responses: responseMemory(), control: new AbortController() },
-      ...{ asked: last + 1, key, sampling },
-    }
-    bytes += size
-    sessions.set(session.id, live)
+  const add = (...given: Parameters<typeof liveSession>): Changing<LiveSession> => {
+    const live = liveSession(...given)
+    live.usedAt = clock.now()
+    bytes += live.bytes
+    sessions.set(live.session.id, live)
     return live
   }
   for (const { session, secret } of restored) add(session, secret)
@@ -215,7 +229,10 @@ export const makeSessions = (
     },
     drop: remove,
     counts: () => ({
-      ...{ sessions: sessions.size, bytes, expired, other_models: otherModels },
+      sessions: sessions.size,
+      bytes,
+      expired,
+      other_models: otherModels,
       running: [...sessions.values()].reduce((sum, { running }) => sum + running, 0),
     }),
   }

@@ -63,8 +63,14 @@ const receive = async (
 
 /** Paths of OpenEnv's routes with their methods. */
 const ROUTES = {
-  ...{ '/reset': 'POST', '/step': 'POST', '/mcp': 'POST', '/state': 'GET', '/metadata': 'GET' },
-  ...{ '/health': 'GET', '/schema': 'GET', '/openapi.json': 'GET' },
+  '/reset': 'POST',
+  '/step': 'POST',
+  '/mcp': 'POST',
+  '/state': 'GET',
+  '/metadata': 'GET',
+  '/health': 'GET',
+  '/schema': 'GET',
+  '/openapi.json': 'GET',
 } as const
 
 const openApi = (name: string) => ({

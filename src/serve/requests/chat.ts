@@ -183,7 +183,8 @@ export const readChat = (text: ServedText, body: unknown): E.Either<ApiFailure, 
   return E.right({
     fields,
     conversation: E.map((made: Conversation) => ({
-      ...{ ids: made.ids, role: made.role },
+      ids: made.ids,
+      role: made.role,
       echo: fields.echo === true ? echoedText(made) : '',
       before: textBefore(fields, made),
     }))(talk),

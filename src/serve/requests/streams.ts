@@ -1,4 +1,5 @@
 /** Merged streams, and responses with server-sent events. */
+import { condition } from '../../core/condition.js'
 
 /** An item of a source: a value, or its end. */
 type Arrival<T> = { readonly source: number; readonly result: IteratorResult<T> }
@@ -12,26 +13,22 @@ type Arrival<T> = { readonly source: number; readonly result: IteratorResult<T> 
 export async function* merged<T>(sources: readonly AsyncIterable<T>[]): AsyncGenerator<readonly [number, T]> {
   const iterators = sources.map((source) => source[Symbol.asyncIterator]())
   const ready: (Arrival<T> | { readonly error: unknown })[] = []
-  let wake = (): void => {}
+  const arrived = condition()
   const ask = (source: number): void => {
     iterators[source]!.next()
       .then(
         (result) => ready.push({ source, result }),
         (error: unknown) => ready.push({ error }),
       )
-      .then(() => wake())
+      .then(arrived.notify)
   }
   for (let i = 0; i < iterators.length; i++) ask(i)
   let open = iterators.length
   try {
     while (open > 0) {
       const next = ready.shift()
-      if (next === undefined) {
-        await new Promise<void>((resolve) => {
-          wake = resolve
-          if (ready.length > 0) resolve()
-        })
-      } else if ('error' in next) throw next.error
+      if (next === undefined) await arrived.wait()
+      else if ('error' in next) throw next.error
       else if (next.result.done === true) open--
       else {
         yield [next.source, next.result.value]

@@ -18,8 +18,18 @@ const MODES: readonly PauseMode[] = ['abort', 'wait', 'keep']
 const isMode = (text: string): text is PauseMode => MODES.some((mode) => mode === text)
 
 const BOOLEANS: Readonly<Record<string, 'yes' | 'no'>> = {
-  ...{ true: 'yes', '1': 'yes', yes: 'yes', on: 'yes', t: 'yes', y: 'yes' },
-  ...{ false: 'no', '0': 'no', no: 'no', off: 'no', f: 'no', n: 'no' },
+  true: 'yes',
+  '1': 'yes',
+  yes: 'yes',
+  on: 'yes',
+  t: 'yes',
+  y: 'yes',
+  false: 'no',
+  '0': 'no',
+  no: 'no',
+  off: 'no',
+  f: 'no',
+  n: 'no',
 }
 
 /** Parses a boolean of the query. */

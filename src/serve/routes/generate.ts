@@ -120,7 +120,8 @@ const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt):
     choices: whole.completions.map(({ tokens, finishReason, stopReason }, index) => ({
       index,
       ...tokensJson(asked, tokens),
-      ...{ finish_reason: finishReason, stop_reason: stopReason },
+      finish_reason: finishReason,
+      stop_reason: stopReason,
       weight_versions: weightSpans(
         served,
         tokens.map(({ version }) => version),

@@ -53,10 +53,20 @@ const responseJson = (served: Served, asked: Asked, fields: object): object => (
   object: 'response',
   created_at: unixSeconds(served.world),
   model: asked.model,
-  ...{ status: 'in_progress', error: null, incomplete_details: null, output: [], usage: null },
+  status: 'in_progress',
+  error: null,
+  incomplete_details: null,
+  output: [],
+  usage: null,
   ...asked.body.echoed,
-  ...{ metadata: {}, reasoning: { effort: null, summary: null }, service_tier: 'default', user: null },
-  ...{ text: { format: { type: 'text' } }, top_logprobs: 0, truncation: 'disabled', background: false },
+  metadata: {},
+  reasoning: { effort: null, summary: null },
+  service_tier: 'default',
+  user: null,
+  text: { format: { type: 'text' } },
+  top_logprobs: 0,
+  truncation: 'disabled',
+  background: false,
   ...fields,
 })
 
@@ -71,7 +81,8 @@ const endedJson = (served: Served, asked: Asked, reply: WholeReply): object => {
   const { messages, isStored } = asked.body
   if (isStored)
     served.responses.store(idOf(asked), {
-      ...{ messages: messagesOfOutput(messages, output), items: output },
+      messages: messagesOfOutput(messages, output),
+      items: output,
       tokens: prompt + completion,
     })
   const isCut = reply.finishReason === 'length'
@@ -80,12 +91,11 @@ const endedJson = (served: Served, asked: Asked, reply: WholeReply): object => {
     status: isCut ? 'incomplete' : 'completed',
     incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
     usage: {
-      ...{ input_tokens: prompt, input_tokens_details: { cached_tokens: cached } },
-      ...{
-        output_tokens: completion,
-        output_tokens_details: { reasoning_tokens: 0 },
-        total_tokens: prompt + completion,
-      },
+      input_tokens: prompt,
+      input_tokens_details: { cached_tokens: cached },
+      output_tokens: completion,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: prompt + completion,
     },
   })
 }

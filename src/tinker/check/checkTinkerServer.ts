@@ -133,15 +133,14 @@ export async function* checkTinkerServer(options: TinkerCheckOptions): AsyncGene
     const models = orThrow(await client.models()())
     const chosen = models.find(({ name }) => baseModel === undefined || name === baseModel)
     const shared: Shared = {
-      ...{
-        session: await opened(client),
-        otherSession,
-        repeater,
-        post: posting(plain, options),
-        futureMs,
-        rate: cell<number | null>(null),
-      },
-      ...{ baseModel: baseModel ?? chosen?.name ?? '', maxContextLength: chosen?.maxContextLength ?? null },
+      session: await opened(client),
+      otherSession,
+      repeater,
+      post: posting(plain, options),
+      futureMs,
+      rate: cell<number | null>(null),
+      baseModel: baseModel ?? chosen?.name ?? '',
+      maxContextLength: chosen?.maxContextLength ?? null,
     }
     for (const check of checks) yield await runCheck(check, shared)
   } finally {

@@ -71,7 +71,10 @@ const EPSILON = 1e4
  * once; some servers refuse 0, which JSON writes as an integer.
  */
 export const linearAdam = (rate: number): Partial<AdamParams> => ({
-  ...{ learning_rate: rate * EPSILON, beta1: 1e-9, beta2: 1e-9, eps: EPSILON },
+  learning_rate: rate * EPSILON,
+  beta1: 1e-9,
+  beta2: 1e-9,
+  eps: EPSILON,
 })
 
 export const ADAM: Partial<AdamParams> = { learning_rate: 1e-2, beta1: 0.9, beta2: 0.95, eps: 1e-8 }

@@ -192,12 +192,20 @@ export const makeCalls = (options: CallOptions): Calls => {
   const root = url.replace(/\/+$/, '')
   const hasAnswered = cell(false)
   const counts: Cell<CallCounts> = cell({
-    ...{ requests: 0, sentBytes: 0, receivedBytes: 0, repeated: 0 },
-    ...{ sentTokens: 0, sampledTokens: 0, trainedTokens: 0 },
+    requests: 0,
+    sentBytes: 0,
+    receivedBytes: 0,
+    repeated: 0,
+    sentTokens: 0,
+    sampledTokens: 0,
+    trainedTokens: 0,
   })
   const failure: Calls['failure'] = (kind, { call, reason, status }) => ({
     _tag: 'TinkerFailure',
-    ...{ kind, server, call, ...(status !== undefined && { status }) },
+    kind,
+    server,
+    call,
+    ...(status !== undefined && { status }),
     reason: redact(`${server} (${serverName()}) ${call}: ${reason}`, [apiKey]),
   })
   const mayRepeat: Calls['mayRepeat'] = ({ effect }) => effect === 'none' || repeats() === 'recognized'

@@ -20,8 +20,13 @@ export interface TinkerServer {
 }
 
 const UNKNOWN: TinkerServer = {
-  ...{ name: 'unknown', clipping: 'applied', lora: {}, saving: {} },
-  ...{ repeats: 'unknown', forward: 'present', baseSampler: 'present' },
+  name: 'unknown',
+  clipping: 'applied',
+  lora: {},
+  saving: {},
+  repeats: 'unknown',
+  forward: 'present',
+  baseSampler: 'present',
 }
 
 /** The known servers. `Tinker` is the hosted service, and `Tandem` our own server. */
@@ -36,7 +41,8 @@ export const KNOWN_SERVERS: Readonly<Record<TinkerServer['name'], TinkerServer>>
     // By default it drops 5 % of an adapter's inputs, and trains the output layer of all models.
     lora: { lora_dropout: 0, train_unembed: false },
     saving: { include_optimizer: true },
-    ...{ forward: 'absent', baseSampler: 'absent' },
+    forward: 'absent',
+    baseSampler: 'absent',
   },
 }
 

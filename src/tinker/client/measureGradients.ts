@@ -87,7 +87,10 @@ const measured = async (trainer: TinkerTrainer): Promise<E.Either<TinkerFailure,
   if (tokens !== undefined && data !== undefined) return E.right({ lossFn, tokens, data })
   const factors = `half of the tokens have the factor ${shorter}, and twice the data the factor ${twice}`
   return E.left({
-    ...{ _tag: 'TinkerFailure', kind: 'unsupported', server: trainer.server.name, call: '/forward_backward' },
+    _tag: 'TinkerFailure',
+    kind: 'unsupported',
+    server: trainer.server.name,
+    call: '/forward_backward',
     reason: `the server adds gradients up in an unknown way: ${factors}`,
   })
 }

@@ -48,7 +48,9 @@ const paramsJson = ({ maxTokens, seed, stop, temperature = 1, topK = -1, topP = 
   ...(maxTokens !== undefined && { max_tokens: maxTokens }),
   ...(seed !== undefined && { seed }),
   ...(stop !== undefined && { stop }),
-  ...{ temperature, top_k: topK, top_p: topP },
+  temperature,
+  top_k: topK,
+  top_p: topP,
 })
 
 /** Adds the first token, which has no log-probability. Some servers leave it out. */
@@ -66,8 +68,12 @@ export const makeSampler = (calls: Calls, id: string): TinkerSampler => {
     async () => {
       const { n = 1, promptLogProbs, signal } = options
       const json = {
-        ...{ sampling_session_id: id, seq_id: count++, num_samples: n, type: 'sample' },
-        ...{ prompt: tokensJson(prompt), sampling_params: paramsJson(options) },
+        sampling_session_id: id,
+        seq_id: count++,
+        num_samples: n,
+        type: 'sample',
+        prompt: tokensJson(prompt),
+        sampling_params: paramsJson(options),
         prompt_logprobs: promptLogProbs !== undefined,
         topk_prompt_logprobs: promptLogProbs?.top ?? 0,
       }

@@ -126,8 +126,11 @@ const capabilitiesSchema = z.object({
 const checkpointsSchema = z.object({
   checkpoints: z.array(
     z.object({
-      ...{ tinker_path: z.string(), checkpoint_type: z.enum(['training', 'sampler', 'external']), time: z.string() },
-      ...{ size_bytes: z.number().nullish(), public: z.boolean().nullish() },
+      tinker_path: z.string(),
+      checkpoint_type: z.enum(['training', 'sampler', 'external']),
+      time: z.string(),
+      size_bytes: z.number().nullish(),
+      public: z.boolean().nullish(),
       expires_at: z.string().nullish(),
     }),
   ),
@@ -164,12 +167,16 @@ const sessionOn = (
   let [models, samplers] = [0, 0]
   const limits = chunks ?? { data: 1024, bytes: 5_000_000 }
   return {
-    ...{ id, server },
+    id,
+    server,
     trainer:
       ({ baseModel, lora, gradients = SUMMED }) =>
       async () => {
         const json = {
-          ...{ session_id: id, model_seq_id: models++, base_model: baseModel, type: 'create_model' },
+          session_id: id,
+          model_seq_id: models++,
+          base_model: baseModel,
+          type: 'create_model',
           ...(lora !== null && { lora_config: { ...LORA_DEFAULTS, ...server.lora, ...lora } }),
         }
         const form = { json: z.object({ model_id: z.string() }) }
@@ -183,7 +190,9 @@ const sessionOn = (
       },
     sampler: (source) => {
       const json = {
-        ...{ session_id: id, sampling_session_seq_id: samplers++, type: 'create_sampling_session' },
+        session_id: id,
+        sampling_session_seq_id: samplers++,
+        type: 'create_sampling_session',
         ...('path' in source ? { model_path: source.path } : { base_model: source.baseModel }),
       }
       return pipe(
@@ -219,9 +228,14 @@ export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
   const server = cell(KNOWN_SERVERS[options.server ?? 'unknown'])
   const wire = cell<TinkerWire>(options.wire ?? 'either')
   const calls = makeCalls({
-    ...{ url, apiKey, deadlineMs, attemptMs, repeats: () => repeats ?? server.get().repeats },
+    url,
+    apiKey,
+    deadlineMs,
+    attemptMs,
+    repeats: () => repeats ?? server.get().repeats,
     serverName: () => (server.get().name === 'unknown' ? 'a Tinker server' : server.get().name),
-    ...{ timers: options.timers ?? liveTimers, ids: options.ids ?? liveIds },
+    timers: options.timers ?? liveTimers,
+    ids: options.ids ?? liveIds,
     fetch: options.fetch ?? ((address, init) => web!.fetch(address, init)),
   })
   const recognized = async (): Promise<Either<TinkerFailure, TinkerServer>> => {
@@ -272,8 +286,11 @@ export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
         ),
         TE.map(({ checkpoints }) =>
           checkpoints.map((each) => ({
-            ...{ path: each.tinker_path, type: each.checkpoint_type, time: each.time },
-            ...{ sizeBytes: each.size_bytes ?? null, isPublic: each.public ?? false },
+            path: each.tinker_path,
+            type: each.checkpoint_type,
+            time: each.time,
+            sizeBytes: each.size_bytes ?? null,
+            isPublic: each.public ?? false,
             expires: each.expires_at ?? null,
           })),
         ),

@@ -248,7 +248,9 @@ export const makeTrainer = (options: TrainerOptions): TinkerTrainer => {
       })
 
   return {
-    ...{ modelId, server, gradients },
+    modelId,
+    server,
+    gradients,
     forwardBackward: (request) => loss(request, 'backward'),
     forward: (request) => {
       if (server.forward === 'present') return loss(request, 'forward')

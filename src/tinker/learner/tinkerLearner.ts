@@ -76,7 +76,11 @@ const failed = (kind: LearnerFailure['kind'], reason: string, cause?: TinkerFail
   E.left({ _tag: 'LearnerFailure', learner: NAME, kind, reason, ...(cause && { cause }) })
 
 const fromServer = (failure: TinkerFailure): LearnerFailure => ({
-  ...{ _tag: 'LearnerFailure', learner: NAME, kind: 'server', reason: failure.reason, cause: failure },
+  _tag: 'LearnerFailure',
+  learner: NAME,
+  kind: 'server',
+  reason: failure.reason,
+  cause: failure,
 })
 
 const isWholeTime = (seconds: number | undefined): boolean =>
@@ -239,15 +243,13 @@ const makeLearner = (options: TinkerLearnerOptions): Learner<unknown, LossMetric
   return {
     name: NAME,
     description: jsonOf({
-      ...{
-        learner: NAME,
-        model: baseModel,
-        route,
-        maxGradNorm,
-        passes: { epochs, miniBatches: count },
-        key: formatKey(key),
-        ...(Object.keys(offPolicy).length > 0 && { offPolicy }),
-      },
+      learner: NAME,
+      model: baseModel,
+      route,
+      maxGradNorm,
+      passes: { epochs, miniBatches: count },
+      key: formatKey(key),
+      ...(Object.keys(offPolicy).length > 0 && { offPolicy }),
       loss: { name: loss.name, options: loss.options, fingerprint: lossFingerprint(loss) },
       optimizer: { name: optimizer.name, options: optimizer.options ?? null },
     }),

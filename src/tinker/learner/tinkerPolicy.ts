@@ -81,7 +81,10 @@ const stopOf = (
 }
 
 const KINDS: Partial<Record<TinkerFailure['kind'], GenerationFailure['kind']>> = {
-  ...{ refused: 'invalid', unreachable: 'unreachable', protocol: 'protocol', closed: 'closed' },
+  refused: 'invalid',
+  unreachable: 'unreachable',
+  protocol: 'protocol',
+  closed: 'closed',
 }
 
 /** The answer of a server as events of an engine. */
@@ -92,13 +95,17 @@ const eventsOf = (result: SampleResult, request: GenerationRequest, version: num
     logProb === null
       ? null
       : {
-          ...{ id: request.prompt[i]!, logProb, rank: 0 },
+          id: request.prompt[i]!,
+          logProb,
+          rank: 0,
           top: topPromptLogProbs?.[i]?.map(([id, top], rank) => ({ id, logProb: top, rank: rank + 1 })) ?? [],
         },
   )
   const sampled = result.sequences.flatMap(({ tokens, logProbs, stopReason }, index): readonly GenerationEvent[] => [
     {
-      ...{ _tag: 'Tokens', index, text: '' },
+      _tag: 'Tokens',
+      index,
+      text: '',
       tokens: Array.from(tokens, (id, t) => {
         const logProb = Math.min(0, logProbs?.[t] ?? Number.NaN) // servers round some of them to above 0
         const known = { rawLogProb: logProb, temperedLogProb: logProb, processedLogProb: Number.NaN }
@@ -134,16 +141,12 @@ async function* generated(
   }
   const stop = stopOf(sampling, ends)
   const result = await sampler.sample(prompt, {
-    ...{
-      n: sampling.n,
-      seed: seedOf(sampling.key, firstCompletion),
-      temperature: sampling.temperature,
-      topP: sampling.topP,
-    },
-    ...{
-      topK: sampling.topK === 0 ? -1 : sampling.topK,
-      ...(sampling.maxTokens !== null && { maxTokens: sampling.maxTokens }),
-    },
+    n: sampling.n,
+    seed: seedOf(sampling.key, firstCompletion),
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    topK: sampling.topK === 0 ? -1 : sampling.topK,
+    ...(sampling.maxTokens !== null && { maxTokens: sampling.maxTokens }),
     ...(stop !== undefined && { stop }),
     ...(sampling.promptLogProbs !== null && { promptLogProbs: { top: sampling.promptLogProbs } }),
     ...(signal && { signal }),
@@ -170,9 +173,16 @@ export const tinkerPolicy = ({
   const engine: PolicyEngine = {
     name,
     connect: TE.right({
-      ...{ maxModelLength: model.maxLength, vocabularySize: model.vocabularySize, endTokens: model.endTokens },
-      ...{ maxConcurrent: MOST_REQUESTS, server: name, logProbs: 'raw', promptLogProbs: 'yes', stamps: 'no' },
-      ...{ updates: [], control: 'no' },
+      maxModelLength: model.maxLength,
+      vocabularySize: model.vocabularySize,
+      endTokens: model.endTokens,
+      maxConcurrent: MOST_REQUESTS,
+      server: name,
+      logProbs: 'raw',
+      promptLogProbs: 'yes',
+      stamps: 'no',
+      updates: [],
+      control: 'no',
     }),
     generate: (request, { signal } = {}) => generated({ ...current, ends: model.endTokens }, request, signal),
   }

@@ -56,8 +56,12 @@ const lossRequest = (
   { data, loss_fn, loss_fn_config }: LossInput,
   mode: ForwardBackwardRequest['mode'],
 ): ForwardBackwardRequest => ({
-  ...{ modelId: model_id, seqId: seq_id ?? null },
-  ...{ data, lossFn: loss_fn, lossConfig: loss_fn_config ?? {}, mode },
+  modelId: model_id,
+  seqId: seq_id ?? null,
+  data,
+  lossFn: loss_fn,
+  lossConfig: loss_fn_config ?? {},
+  mode,
 })
 
 /** The body of `forward_backward`. */
@@ -247,9 +251,14 @@ export const REQUESTS = {
     ttl_seconds: z.number().positive().max(MOST.ttlSeconds).nullish(),
   }),
   load_weights: z.object({
-    ...{ model_id: name.nullish(), seq_id: seqId, path: name, optimizer: z.boolean() },
+    model_id: name.nullish(),
+    seq_id: seqId,
+    path: name,
+    optimizer: z.boolean(),
     /** Makes a model of the checkpoint, where there is no `model_id`. */
-    ...{ session_id: name.nullish(), model_seq_id: natural.nullish(), base_model: name.nullish() },
+    session_id: name.nullish(),
+    model_seq_id: natural.nullish(),
+    base_model: name.nullish(),
   }),
   create_sampling_session: z.object({
     session_id: name,

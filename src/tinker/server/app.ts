@@ -156,9 +156,15 @@ const OWNER_LENGTH = 32
 
 /** Settings of the Python SDK: it sends protobuf without compression, and polls each request. */
 const CLIENT_CONFIG = {
-  ...{ pjwt_auth_enabled: false, parallel_fwdbwd_chunks: true, proto_compress_fwdbwd: false },
-  ...{ sample_use_retrieve_futures: false, sample_max_concurrent_requests: 256, sample_enable_stuck_detection: false },
-  ...{ create_model_via_load_weights: false, custom_loss_server_side: false, sample_join_sampling_session: false },
+  pjwt_auth_enabled: false,
+  parallel_fwdbwd_chunks: true,
+  proto_compress_fwdbwd: false,
+  sample_use_retrieve_futures: false,
+  sample_max_concurrent_requests: 256,
+  sample_enable_stuck_detection: false,
+  create_model_via_load_weights: false,
+  custom_loss_server_side: false,
+  sample_join_sampling_session: false,
 }
 
 const POSTS: Readonly<Record<string, PostRoute>> = {
@@ -205,7 +211,10 @@ const DATA: readonly DataPath[] = ['/forward_backward', '/forward', '/asample']
 
 const capabilities = ({ hosts }: Desk): object => ({
   supported_models: [...hosts.values()].map(({ name, model }) => ({
-    ...{ model_name: name, max_context_length: model.config.maxPositions, trainable: true, sampleable: true },
+    model_name: name,
+    max_context_length: model.config.maxPositions,
+    trainable: true,
+    sampleable: true,
   })),
 })
 
@@ -268,7 +277,11 @@ const answerTo = async (desk: Desk, request: Request): Promise<Answer<object | R
 const deskOf = (options: TinkerServerOptions): Desk => {
   const limits = { ...TINKER_LIMITS, ...options.limits }
   const world: TinkerWorld = {
-    ...{ clock: liveClock, timers: liveTimers, calendar: liveCalendar, ids: liveIds, memory: liveMemory },
+    clock: liveClock,
+    timers: liveTimers,
+    calendar: liveCalendar,
+    ids: liveIds,
+    memory: liveMemory,
     report: reportError,
     ...options.world,
   }
@@ -290,7 +303,10 @@ const deskOf = (options: TinkerServerOptions): Desk => {
   )
   return {
     hosts: new Map(hosts),
-    ...{ sessions: new Map(), models: new Map(), samplers: new Map(), repeated: new Map() },
+    sessions: new Map(),
+    models: new Map(),
+    samplers: new Map(),
+    repeated: new Map(),
     futures: makeFutures(world.timers, { ...limits, known: 8 * limits.results }),
     owner: null,
     checkpoints: makeCheckpoints(options.checkpoints, { files: liveFiles, calendar: world.calendar, owner: null }),

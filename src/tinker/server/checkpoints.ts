@@ -154,7 +154,10 @@ export const makeCheckpoints = (root: string, { files, calendar, owner }: Checkp
     save: (path, { ttlSeconds, ...about }, contents) => {
       const now = calendar.today()
       const record = {
-        ...{ ...about, time: now.toISOString(), size_bytes: sizeOf(contents), public: false },
+        ...about,
+        time: now.toISOString(),
+        size_bytes: sizeOf(contents),
+        public: false,
         ...(owner !== null && { owner }),
         ...(ttlSeconds !== null && { expires_at: new Date(now.getTime() + 1000 * ttlSeconds).toISOString() }),
       }

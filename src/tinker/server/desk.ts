@@ -54,16 +54,21 @@ export interface TinkerLimits {
 
 /** The defaults. */
 export const TINKER_LIMITS: TinkerLimits = {
-  ...{ sessions: 64, models: 16, samplers: 32, samplingSessions: 4096 },
-  ...{
-    pending: 4096,
-    pendingBytes: 512 * 2 ** 20,
-    results: 1024,
-    resultBytes: 512 * 2 ** 20,
-    waiting: 512,
-    samples: 1024,
-  },
-  ...{ bodyBytes: 64 * 2 ** 20, sessionMs: 15 * 60_000, pollMs: 10_000, gapMs: 60_000, microBatchTokens: 4096 },
+  sessions: 64,
+  models: 16,
+  samplers: 32,
+  samplingSessions: 4096,
+  pending: 4096,
+  pendingBytes: 512 * 2 ** 20,
+  results: 1024,
+  resultBytes: 512 * 2 ** 20,
+  waiting: 512,
+  samples: 1024,
+  bodyBytes: 64 * 2 ** 20,
+  sessionMs: 15 * 60_000,
+  pollMs: 10_000,
+  gapMs: 60_000,
+  microBatchTokens: 4096,
 }
 
 /** A base model, with what trains it and what samples from it. */
@@ -231,7 +236,8 @@ export const settleWith = async (
 
 /** A result that only the JSON form has. */
 export const finishedWith = (json: object): FutureResult => ({
-  ...{ _tag: 'Done', bytes: 1024 },
+  _tag: 'Done',
+  bytes: 1024,
   json: () => json,
   protobuf: null,
 })

@@ -16,7 +16,10 @@ const checkpointJson = ({ path, info }: ListedCheckpoint): object => ({
   checkpoint_id: `${path.kind}/${path.name}`,
   checkpoint_type: path.kind === 'weights' ? 'training' : 'sampler',
   tinker_path: formatTinkerPath(path),
-  ...{ time: info.time, size_bytes: info.size_bytes, public: info.public, expires_at: info.expires_at ?? null },
+  time: info.time,
+  size_bytes: info.size_bytes,
+  public: info.public,
+  expires_at: info.expires_at ?? null,
 })
 
 const cursorOf = (query: URLSearchParams, total: number) => {

@@ -152,8 +152,13 @@ const paramsOf = (desk: Desk, body: Bodies['asample']) => {
   const { max_tokens, seed, stop, temperature, top_k, top_p } = body.sampling_params
   const top = body.topk_prompt_logprobs ?? 0
   return samplingParams({
-    ...{ n: body.num_samples, maxTokens: max_tokens ?? null, temperature, topK: Math.max(0, top_k), topP: top_p },
-    ...{ ...stopsOf(stop), key: seed === null || seed === undefined ? desk.nextKey() : keyFromSeed(seed) },
+    n: body.num_samples,
+    maxTokens: max_tokens ?? null,
+    temperature,
+    topK: Math.max(0, top_k),
+    topP: top_p,
+    ...stopsOf(stop),
+    key: seed === null || seed === undefined ? desk.nextKey() : keyFromSeed(seed),
     promptLogProbs: body.prompt_logprobs || top > 0 ? top : null,
   })
 }
@@ -203,7 +208,8 @@ export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer 
   if (E.isLeft(params)) return refusedWith(400, params.left.reason)
   const wishes = {
     logProbs: body.prompt_logprobs ? ('all' as const) : ('none' as const),
-    ...{ lastN: body.prompt_logprobs_last_n ?? null, top: body.topk_prompt_logprobs ?? 0 },
+    lastN: body.prompt_logprobs_last_n ?? null,
+    top: body.topk_prompt_logprobs ?? 0,
   }
   const id = `${entry.id}:${body.seq_id ?? `x${desk.world.ids.fresh()}`}`
   const made = submit(desk, { ...sent, id }, (request) => {
@@ -220,7 +226,8 @@ export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer 
       if (E.isLeft(result)) return failedWith(result.left)
       const { right } = result
       return {
-        ...{ _tag: 'Done', bytes: sampleResultBytes(right) },
+        _tag: 'Done',
+        bytes: sampleResultBytes(right),
         json: () => sampleResultJson(right),
         protobuf: () => encodeSampleResult(right),
       }

@@ -69,9 +69,14 @@ const addModel = (desk: Desk, about: NewModel): Answer<ModelEntry> => {
     return refusedWith(429, `${desk.limits.models} models are trained already: unload one`)
   const id = modelIdOf(about)
   const entry: ModelEntry = {
-    ...{ sessionId, host, turns: makeTurns(desk.world.timers, desk.limits) },
+    sessionId,
+    host,
+    turns: makeTurns(desk.world.timers, desk.limits),
     model: trainedModel({
-      ...{ id, baseModel: host.name, model: host.model, trainer: host.trainer },
+      id,
+      baseModel: host.name,
+      model: host.model,
+      trainer: host.trainer,
       lora: settings === null ? null : { asked: lora!, settings: settings.right },
     }),
   }
@@ -152,7 +157,8 @@ export const forwardBackward = (desk: Desk, request: ForwardBackwardRequest, sen
       .flatMap((each) => Object.values(each))
       .reduce((sum, { data }) => sum + data.length, 0)
     return {
-      ...{ _tag: 'Done', bytes: 1024 + 8 * numbers },
+      _tag: 'Done',
+      bytes: 1024 + 8 * numbers,
       json: () => forwardBackwardOutputJson(output),
       protobuf: () => encodeForwardBackwardOutput(output),
     }
@@ -163,7 +169,9 @@ export const forwardBackward = (desk: Desk, request: ForwardBackwardRequest, sen
 /** Applies the gradients that were computed since the last step. */
 export const optimStep = (desk: Desk, body: Bodies['optim_step'], sent: Sent): Promised =>
   inTurn(desk, {
-    ...{ ...sent, modelId: body.model_id, seqId: body.seq_id },
+    ...sent,
+    modelId: body.model_id,
+    seqId: body.seq_id,
     work: ({ model }) => {
       const stepped = model.step(body.adam_params)
       return E.isLeft(stepped) ? failedWith(stepped.left) : finishedWith({ type: 'optim_step', metrics: stepped.right })
@@ -293,7 +301,10 @@ export const modelInfo = (desk: Desk, body: Bodies['model']): Answer =>
   E.map(({ model, host }: ModelEntry) => ({
     type: 'get_info',
     model_data: { arch: host.model.config.architecture, model_name: host.name, tokenizer_id: host.name },
-    ...{ model_id: model.id, is_lora: model.lora !== null, lora_rank: model.lora?.rank ?? null, model_name: host.name },
+    model_id: model.id,
+    is_lora: model.lora !== null,
+    lora_rank: model.lora?.rank ?? null,
+    model_name: host.name,
   }))(modelOf(desk, body.model_id))
 
 /** Frees a model. */

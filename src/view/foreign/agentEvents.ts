@@ -23,11 +23,15 @@ const shownSchema = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('tool_call_start'), ...place, call }),
   z.looseObject({ type: z.literal('tool_call_end'), ...place, call, outcome: z.string() }),
   z.looseObject({
-    ...{ type: z.literal('observation'), ...place },
+    type: z.literal('observation'),
+    ...place,
     messages: z.array(z.looseObject({ role: z.string(), content: z.array(part) })),
   }),
   z.looseObject({
-    ...{ type: z.literal('reward'), ...place, reward: z.number(), extras: z.record(z.string(), z.number()) },
+    type: z.literal('reward'),
+    ...place,
+    reward: z.number(),
+    extras: z.record(z.string(), z.number()),
   }),
   z.looseObject({ type: z.literal('error'), ...place, failure: z.looseObject({ reason: z.string() }) }),
   z.looseObject({ type: z.literal('chain_end'), ...place, finishReason: z.string() }),
@@ -139,7 +143,10 @@ export const agentEventsReader: ForeignReader = {
     pipe(
       readLines(files, paths, { format: FORMAT, schema: eventSchema }),
       TE.map((events) => ({
-        ...{ model: null, data: null, startedAt: null, settings: {} },
+        model: null,
+        data: null,
+        startedAt: null,
+        settings: {},
         turns: byChain(events.filter(isShown)).flatMap(turnsOf),
       })),
     ),

@@ -33,7 +33,10 @@ type Game = z.infer<typeof gameSchema>
 const lanesOf = (game: Game): EpisodeAgents | null =>
   episodeAgents(
     game.seats.map((name, seat) => ({
-      ...{ name: `${name}, seat ${seat}`, rollout: rolloutId(placeOf(game, seat)), parent: null, link: null },
+      name: `${name}, seat ${seat}`,
+      rollout: rolloutId(placeOf(game, seat)),
+      parent: null,
+      link: null,
       turns: game.moves.flatMap(({ player, text }, i) => (player === seat ? [{ start: i, end: i + 1, text }] : [])),
     })),
   )
@@ -51,10 +54,15 @@ const turnsOf = (game: Game): readonly ViewedTurn[] => {
       const others = game.moves.slice(at + 1, own[turn + 1] ?? game.moves.length)
       const isLast = turn === own.length - 1
       return {
-        ...{ ...NO_TOKENS, ...placeOf(game, seat), turn, groupId: game.id },
+        ...NO_TOKENS,
+        ...placeOf(game, seat),
+        turn,
+        groupId: game.id,
         ...(turn === 0 && agents !== null && { agents: { ...agents, unit: 'turns' } }),
-        ...{ query: `${game.game}: ${name} on seat ${seat} of ${game.seats.join(', ')}`, answer: null },
-        ...{ tokens: [said], length: said.length },
+        query: `${game.game}: ${name} on seat ${seat} of ${game.seats.join(', ')}`,
+        answer: null,
+        tokens: [said],
+        length: said.length,
         replies: [
           ...illegal.map((each) => ({ role: 'tool', text: `${each.reason}: ${each.reply}`, isError: true })),
           ...others.map((other) => ({
@@ -62,7 +70,9 @@ const turnsOf = (game: Game): readonly ViewedTurn[] => {
             text: `${game.seats[other.player] ?? other.player}: ${other.text}`,
           })),
         ],
-        ...{ reward: isLast ? (game.returns?.[seat] ?? 0) : 0, advantage: null, failed: by === 'forfeit' },
+        reward: isLast ? (game.returns?.[seat] ?? 0) : 0,
+        advantage: null,
+        failed: by === 'forfeit',
         stopReason: isLast && game.end === 'truncated' ? 'length' : null,
       }
     })
@@ -79,8 +89,11 @@ export const arenaReader: ForeignReader = {
     pipe(
       readLines(files, paths, { format: FORMAT, schema: gameSchema }),
       TE.map((games) => ({
-        ...{ model: null, data: [...new Set(games.map(({ game }) => game))].join(', '), startedAt: null },
-        ...{ settings: { games: games.length }, turns: games.flatMap(turnsOf) },
+        model: null,
+        data: [...new Set(games.map(({ game }) => game))].join(', '),
+        startedAt: null,
+        settings: { games: games.length },
+        turns: games.flatMap(turnsOf),
       })),
     ),
 }

@@ -53,9 +53,13 @@ const endOf = ({ startedAt, durationMs }: CapturedCall): number => startedAt + d
 const agentsOf = ({ calls }: CapturedSession): EpisodeAgents | null =>
   episodeAgents(
     chainsOf(calls).map(({ calls: own, parent, link }, i) => ({
-      ...{ name: `conversation ${i + 1}`, rollout: null, parent, link },
+      name: `conversation ${i + 1}`,
+      rollout: null,
+      parent,
+      link,
       turns: own.map((call) => ({
-        ...{ start: call.startedAt / 1000, end: endOf(call) / 1000 },
+        start: call.startedAt / 1000,
+        end: endOf(call) / 1000,
         text: call.completions[0]?.answer.text ?? '',
       })),
     })),
@@ -70,12 +74,22 @@ const turnsOf = (session: CapturedSession): readonly ViewedTurn[] => {
     const isLast = turn === calls.length - 1
     const toolCalls = completion?.answer.calls ?? []
     return {
-      ...{ ...NO_TOKENS, step: 1, trajectoryId: id, turn, groupId: group, query: queryOf(call), answer: null },
+      ...NO_TOKENS,
+      step: 1,
+      trajectoryId: id,
+      turn,
+      groupId: group,
+      query: queryOf(call),
+      answer: null,
       ...(turn === 0 && agents !== null && { agents }),
-      ...{ tokens: [completion?.answer.text ?? ''], length: completion?.ids.length ?? 0 },
+      tokens: [completion?.answer.text ?? ''],
+      length: completion?.ids.length ?? 0,
       ...(toolCalls.length > 0 && { toolCalls, toolUse: { calls: toolCalls.length, errors: 0 } }),
-      ...{ reward: isLast ? (reward?.total ?? 0) : 0, parts: isLast ? (reward?.parts ?? {}) : {} },
-      ...{ advantage: null, failed: end?.status === 'failed', stopReason: completion?.finishReason ?? null },
+      reward: isLast ? (reward?.total ?? 0) : 0,
+      parts: isLast ? (reward?.parts ?? {}) : {},
+      advantage: null,
+      failed: end?.status === 'failed',
+      stopReason: completion?.finishReason ?? null,
       policyVersion: completion?.versions[0] ?? null,
     }
   })
@@ -93,7 +107,10 @@ export const capturedReader: ForeignReader = {
       TE.map(({ sessions }) => {
         const [first] = sessions
         return {
-          ...{ model: null, data: null, settings: {}, turns: sessions.flatMap(turnsOf) },
+          model: null,
+          data: null,
+          settings: {},
+          turns: sessions.flatMap(turnsOf),
           startedAt: first === undefined ? null : new Date(first.createdAt).toISOString(),
         }
       }),

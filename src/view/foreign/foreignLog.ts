@@ -49,7 +49,10 @@ export interface ForeignReader {
 
 /** Makes the failure of a file. */
 export const foreignFailure = (format: string, where: string, reason: string): ForeignLogFailure => ({
-  ...{ _tag: 'ForeignLogFailure', format, where, reason },
+  _tag: 'ForeignLogFailure',
+  format,
+  where,
+  reason,
 })
 
 /** Parses JSON lines. An incomplete last line is left out, because its writer may be active. */

@@ -104,10 +104,14 @@ const turnsOf = (sample: Sample): readonly ViewedTurn[] => {
   const turns = turnsOfMessages(
     sample.messages.map((message) => messageOf(message, sample)),
     {
-      ...{ ...place, groupId: String(sample.id) },
+      ...place,
+      groupId: String(sample.id),
       ...(agents !== null && { agents }),
-      ...{ answer: [sample.target ?? []].flat().join(', '), policyVersion: null },
-      ...{ reward: Object.values(parts)[0] ?? 0, parts, failed: sample.error !== undefined && sample.error !== null },
+      answer: [sample.target ?? []].flat().join(', '),
+      policyVersion: null,
+      reward: Object.values(parts)[0] ?? 0,
+      parts,
+      failed: sample.error !== undefined && sample.error !== null,
     },
   )
   const stop = sample.output?.choices[0]?.stop_reason
@@ -145,7 +149,8 @@ const readEval = (source: ByteSource): TE.TaskEither<Failure, ForeignLog> =>
       ),
     ),
     TE.map(({ head, samples }) => ({
-      ...{ model: head.eval.model, data: head.eval.dataset?.name ?? head.eval.task },
+      model: head.eval.model,
+      data: head.eval.dataset?.name ?? head.eval.task,
       startedAt: head.eval.created ?? null,
       settings: { task: head.eval.task, status: head.status },
       turns: samples.flatMap(turnsOf),

@@ -8,7 +8,13 @@ const text = z.string().nullish()
 /** An event of a sample. Only those of spans and models are read. */
 export const eventSchema = z.looseObject({
   event: z.string(),
-  ...{ id: text, parent_id: text, span_id: text, type: text, name: text, timestamp: text, completed: text },
+  id: text,
+  parent_id: text,
+  span_id: text,
+  type: text,
+  name: text,
+  timestamp: text,
+  completed: text,
   output: z
     .looseObject({
       choices: z.array(z.looseObject({ message: z.looseObject({ content: z.unknown() }) })).default([]),
@@ -64,12 +70,15 @@ export const inspectAgents = (events: readonly Event[], rollout: string): Episod
     ids.map((id, i): TimedAgent => {
       const parent = around(id)
       return {
-        ...{ name: spans.get(id)?.name ?? id, rollout: i === 0 ? rollout : null, parent },
+        name: spans.get(id)?.name ?? id,
+        rollout: i === 0 ? rollout : null,
+        parent,
         link: null,
         turns: calls
           .filter(({ agent }) => agent === id)
           .map(({ each }) => ({
-            ...{ start: secondsOf(each.timestamp), end: secondsOf(each.completed ?? each.timestamp) },
+            start: secondsOf(each.timestamp),
+            end: secondsOf(each.completed ?? each.timestamp),
             text: saidBy(each),
           })),
       }

@@ -19,7 +19,8 @@ export type SharedFields = Pick<
 const isModel = ({ role }: ForeignMessage): boolean => role === 'assistant'
 
 const replyOf = ({ role, text, isError }: ForeignMessage): ReplyRecord => ({
-  ...{ role, text },
+  role,
+  text,
   ...(isError === true && { isError }),
 })
 
@@ -47,11 +48,19 @@ export const turnsOfMessages = (
     const text = message?.text ?? ''
     const isLast = turn === own.length - 1
     return {
-      ...{ ...shared, turn, query: before[task]?.text ?? '', tokens: [text], length: text.length, logProbs: null },
+      ...shared,
+      turn,
+      query: before[task]?.text ?? '',
+      tokens: [text],
+      length: text.length,
+      logProbs: null,
       ...(turn === 0 && context.length > 0 && { context }),
       ...(calls.length > 0 && { toolCalls: calls, toolUse: { calls: calls.length, errors: errorsIn(replies) } }),
       ...(replies.length > 0 && { replies: replies.map(replyOf) }),
-      ...{ reward: isLast ? reward : 0, parts: isLast ? parts : {}, advantage: null, stopReason: null },
+      reward: isLast ? reward : 0,
+      parts: isLast ? parts : {},
+      advantage: null,
+      stopReason: null,
       ...message?.turn,
     }
   })

@@ -25,8 +25,16 @@ const turnsOf = (rows: readonly z.infer<typeof rowSchema>[]): readonly ViewedTur
   return rows.map((row, i): ViewedTurn => {
     const parts = numbersOf(row, OTHER)
     return {
-      ...{ ...NO_TOKENS, step: row.step, trajectoryId: String(i), turn: 0, groupId: String(group(row.prompt)) },
-      ...{ query: row.prompt, answer: null, tokens: [row.completion], length: row.completion.length, parts },
+      ...NO_TOKENS,
+      step: row.step,
+      trajectoryId: String(i),
+      turn: 0,
+      groupId: String(group(row.prompt)),
+      query: row.prompt,
+      answer: null,
+      tokens: [row.completion],
+      length: row.completion.length,
+      parts,
       reward: Object.values(parts).reduce((sum, part) => sum + part, 0),
       advantage: row.advantage,
     }

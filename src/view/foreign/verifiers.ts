@@ -130,7 +130,9 @@ const lanesOf = (episode: Episode): EpisodeAgents | null => {
       const timeOf = (at: number | undefined) => (at === undefined ? undefined : (trace.nodes[at]?.timestamp ?? 0))
       lanes.push({
         name: `${trace.agent?.name ?? 'agent'}${paths.length === 1 ? '' : ` ${i + 1}`}`,
-        ...{ rollout: rolloutId(placeOf(trace, episode, i)), parent: parent === null ? null : first + parent, link },
+        rollout: rolloutId(placeOf(trace, episode, i)),
+        parent: parent === null ? null : first + parent,
+        link,
         turns: own
           .filter((at) => trace.nodes[at]!.sampled)
           .map((at) => ({
@@ -154,9 +156,12 @@ const turnsOfTrace = (trace: Trace, episode: Episode, agents: EpisodeAgents | nu
       path.map((at) => messageOf(trace.nodes[at]!, stops.get(at) ?? null)),
       {
         ...placeOf(trace, episode, i),
-        ...{ groupId: episode.group?.id ?? trace.task?.key ?? null, answer: textOrNull(trace.task?.data?.answer) },
-        ...{ reward: Object.values(parts).reduce((sum, part) => sum + part, 0), parts },
-        ...{ policyVersion: episode.run?.work?.policy?.start ?? null, failed: trace.errors.length > 0 },
+        groupId: episode.group?.id ?? trace.task?.key ?? null,
+        answer: textOrNull(trace.task?.data?.answer),
+        reward: Object.values(parts).reduce((sum, part) => sum + part, 0),
+        parts,
+        policyVersion: episode.run?.work?.policy?.start ?? null,
+        failed: trace.errors.length > 0,
         ...(agents !== null && { agents }),
       },
     ),

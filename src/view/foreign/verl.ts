@@ -24,9 +24,18 @@ const turnsOf = (rows: readonly z.infer<typeof rowSchema>[], step: number): read
   const group = numbering()
   return rows.map(
     (row, i): ViewedTurn => ({
-      ...{ ...NO_TOKENS, step: row.step ?? step, trajectoryId: String(i), turn: 0, groupId: String(group(row.input)) },
-      ...{ query: row.input, answer: textOrNull(row.gts), tokens: [row.output], length: row.output.length },
-      ...{ parts: numbersOf(row, OTHER), reward: row.score, advantage: null },
+      ...NO_TOKENS,
+      step: row.step ?? step,
+      trajectoryId: String(i),
+      turn: 0,
+      groupId: String(group(row.input)),
+      query: row.input,
+      answer: textOrNull(row.gts),
+      tokens: [row.output],
+      length: row.output.length,
+      parts: numbersOf(row, OTHER),
+      reward: row.score,
+      advantage: null,
     }),
   )
 }

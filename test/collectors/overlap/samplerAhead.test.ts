@@ -2,12 +2,8 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import {
-  type GroupSource,
-  type PlayedTask,
-  type SamplerAheadOptions,
-  sampleAhead,
-} from '../../../src/collectors/overlap/samplerAhead.js'
+import type { GroupSource, PlayedTask } from '../../../src/collectors/overlap/sampledGroups.js'
+import { type SamplerAheadOptions, sampleAhead } from '../../../src/collectors/overlap/samplerAhead.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { rightOf } from '../../kit/results.js'
 

@@ -271,7 +271,11 @@ const sampler =
       if (untold !== null) return refuse(untold)
       const maxPerRequest = Math.max(1, limits.maxPerRequest ?? abilities.maxConcurrent)
       const plan = planRequests(rowsOf(get(td, 'tokens', 'prompt')), {
-        ...{ sampling, key, truncate, maxPerRequest, abilities },
+        sampling,
+        key,
+        truncate,
+        maxPerRequest,
+        abilities,
       })
       if (E.isLeft(plan)) return refuse(plan.left)
       const { onTokens } = how

@@ -206,7 +206,8 @@ const stepAttend = (
       lanes: lanes.map(({ rows, past, biases, self }) => ({
         ...(rows && { rows }),
         ...past[layer]!,
-        ...{ bias: biases[biasName(window)]!, self },
+        bias: biases[biasName(window)]!,
+        self,
       })),
     }
     return tf.reshape(decodeAttention(input, softCap), queries.shape)

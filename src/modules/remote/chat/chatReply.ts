@@ -89,7 +89,11 @@ export const chatReply = (json: unknown): E.Either<ReplyProblem, ChatReply> => {
 
 const FINISHES: Readonly<Record<string, ChatFinish>> = {
   stop: 'stop',
-  ...{ end_turn: 'stop', stop_sequence: 'stop', eos: 'stop', eos_token: 'stop', complete: 'stop' },
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  eos: 'stop',
+  eos_token: 'stop',
+  complete: 'stop',
   length: 'length',
   max_tokens: 'length',
   model_length: 'length', // of Mistral, where the context is full

@@ -71,8 +71,17 @@ interface Parts {
 }
 
 const START = (): Parts => ({
-  ...{ model: null, promptIds: null, ids: null, logProbs: null, content: '', reasoning: '', refusal: '' },
-  ...{ calls: [], open: new Map(), finish: null, usage: null },
+  model: null,
+  promptIds: null,
+  ids: null,
+  logProbs: null,
+  content: '',
+  reasoning: '',
+  refusal: '',
+  calls: [],
+  open: new Map(),
+  finish: null,
+  usage: null,
 })
 
 /**
@@ -130,7 +139,9 @@ const answerOf = (parts: Parts): object => {
   const several = parts.calls.filter(({ place }) => place !== ONLY_CALL).sort((a, b) => a.place - b.place)
   const calls = several.length === 0 ? parts.calls : several
   return {
-    ...{ model, usage, prompt_token_ids: promptIds },
+    model,
+    usage,
+    prompt_token_ids: promptIds,
     choices: [
       {
         message: {
@@ -139,7 +150,8 @@ const answerOf = (parts: Parts): object => {
           ...(refusal !== '' && { refusal }),
           tool_calls: calls.map(({ id, name, arguments: args }) => ({ id, function: { name, arguments: args } })),
         },
-        ...{ finish_reason: finish, token_ids: ids },
+        finish_reason: finish,
+        token_ids: ids,
         logprobs: logProbs === null ? null : { content: logProbs },
       },
     ],

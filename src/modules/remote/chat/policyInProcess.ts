@@ -49,7 +49,10 @@ const formatOf = (model: string, format: FallbackFormat): FallbackFormat =>
   Object.hasOwn(SHORT_NAMES, model) ? { endOfTurn: END_OF_GPT2, ...format } : format
 
 const scoringFailure = (reason: string): PolicyFailure => ({
-  ...{ _tag: 'PolicyFailure', policy: 'scoreReplies', kind: 'asked', reason },
+  _tag: 'PolicyFailure',
+  policy: 'scoreReplies',
+  kind: 'asked',
+  reason,
 })
 
 /** Scores replies with a model in this process, at temperature 1. */

@@ -141,7 +141,10 @@ export const vLLMClient = (options: VLLMClientOptions): EngineClient => {
   )
   const gate = makeRequestGate()
   const runner = requestRunner({
-    ...{ server, connection, gate, ids },
+    server,
+    connection,
+    gate,
+    ids,
     plan: { model: options.model, endpoint, delivery },
     deadlineMs: options.deadlineMs ?? DEADLINE_MS,
   })

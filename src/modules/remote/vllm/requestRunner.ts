@@ -91,7 +91,9 @@ export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs 
     yield* sampleRequest(
       planned,
       {
-        ...{ transport: server.transport, ids, deadlineMs },
+        transport: server.transport,
+        ids,
+        deadlineMs,
         signal: run.controller.signal,
         onAttempt: (requestId) => {
           run.names = namesOf(planned.endpoint, requestId)

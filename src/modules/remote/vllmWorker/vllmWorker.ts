@@ -171,7 +171,11 @@ const untilHealthy = async (
   try {
     for (;;) {
       const health = transport.send({
-        ...{ method: 'GET', path: '/health', repeat: 'safe', deadlineMs: HEALTH_MS, signal: wait.signal },
+        method: 'GET',
+        path: '/health',
+        repeat: 'safe',
+        deadlineMs: HEALTH_MS,
+        signal: wait.signal,
       })()
       const next = await unlessAborted(Promise.race([health, ended]), wait.signal)
       if (next === ABORTED) {
@@ -252,7 +256,8 @@ export const makeVLLMWorker = (
     const { sharedFolder } = options
     const model = servedName(config)
     const client = vLLMClient({
-      ...{ url, model },
+      url,
+      model,
       ...(apiKey !== undefined && { apiKey }),
       ...(sharedFolder !== undefined && { sharedFolder }),
     })
@@ -265,7 +270,12 @@ export const makeVLLMWorker = (
       return { ...end, how, reason }
     })
     return E.right({
-      ...{ url, model, client, pid: running.pid, log: tail.read, ended },
+      url,
+      model,
+      client,
+      pid: running.pid,
+      log: tail.read,
+      ended,
       stop: async () => {
         how = 'stopped'
         await running.stop(graceMs)
