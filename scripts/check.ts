@@ -70,10 +70,17 @@ const tests = [
 /** A check: its command, and the way out if it fails. */
 const CHECKS: readonly (readonly [command: readonly string[], wayOut: string])[] = [
   [['biome', 'check', '--diagnostic-level=error', ...files], '`npm run fix` formats; other findings are errors'],
-  [['tsc', '-p', 'tsconfig.json'], 'the first line of each error names the place'],
+  [
+    ['tsc', '-p', 'tsconfig.json'],
+    'the first line of each error names the place; `npm run options` writes tables that `optionKinds.js` lacks',
+  ],
   ...(sources.length === 0
     ? []
     : ([
+        [
+          ['tsx', 'scripts/optionKinds.ts', '--check'],
+          '`npm run options` writes the tables of options from their types, for `checkOptions`',
+        ],
         [
           ['depcruise', '--config', '.dependency-cruiser.mjs', ...sources],
           'imports point down: .dependency-cruiser.mjs has the table of layers',

@@ -1,9 +1,18 @@
 /**
  * Writes the tables of options, with which `checkOptions` refuses unknown options and wrong kinds,
  * from the types of the options to the `optionKinds.ts` of each folder of `src`: `npm run options`.
+ * `npm run options -- --check` writes nothing, and fails if a table differs from its type.
  */
-import { writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { optionKindsFiles } from './kit/optionKinds.js'
 import { publicProgram } from './kit/publicSurface.js'
 
-for (const [path, text] of optionKindsFiles(publicProgram())) writeFileSync(path, text)
+const stale = [...optionKindsFiles(publicProgram())].filter(
+  ([path, text]) => !existsSync(path) || readFileSync(path, 'utf8') !== text,
+)
+const isCheck = process.argv.includes('--check')
+for (const [path, text] of stale) {
+  if (!isCheck) writeFileSync(path, text)
+  process.stdout.write(isCheck ? `${path} differs from the types: npm run options\n` : `wrote ${path}\n`)
+}
+if (isCheck && stale.length > 0) process.exitCode = 1

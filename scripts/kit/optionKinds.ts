@@ -144,10 +144,15 @@ const kindsOf = (checker: ts.TypeChecker, { arguments: [, options], typeArgument
   return [...kinds].map(([name, atoms]) => `${name}: ${atoms.join(' | ') || 'anything'}`).join(', ')
 }
 
-/** Returns true if a name is imported from a generated file. */
-const isGenerated = (checker: ts.TypeChecker, name: ts.Identifier): boolean => {
-  const specifier = checker.getSymbolAtLocation(name)?.declarations?.find(ts.isImportSpecifier)
-  return specifier?.parent.parent.parent.moduleSpecifier.getText().endsWith("/optionKinds.js'") ?? false
+/** Returns the name of a generated table, or `undefined` for one that a function receives. */
+const tableOf = (checker: ts.TypeChecker, table: ts.Expression): string | undefined => {
+  const declarations = ts.isIdentifier(table) ? (checker.getSymbolAtLocation(table)?.declarations ?? []) : []
+  if (declarations.some(ts.isParameter)) return undefined
+  const specifier = declarations.find(ts.isImportSpecifier)
+  if (specifier?.parent.parent.parent.moduleSpecifier.getText().endsWith("/optionKinds.js'")) return specifier.name.text
+  throw new RangeError(
+    `optionKinds: ${table.getText()} in ${table.getSourceFile().fileName} must be imported from the optionKinds.js of its folder`,
+  )
 }
 
 /** Lists the checks of a program's sources against generated tables. */
@@ -160,9 +165,8 @@ const optionChecks = (program: ts.Program): readonly OptionCheck[] => {
     const visit = (node: ts.Node): void => {
       ts.forEachChild(node, visit)
       if (!ts.isCallExpression(node) || !ts.isIdentifier(node.expression) || !CHECKS.test(node.expression.text)) return
-      const table = node.arguments[2]
-      if (table === undefined || !ts.isIdentifier(table) || !isGenerated(checker, table)) return
-      found.push({ folder, table: table.text, kinds: kindsOf(checker, node) })
+      const table = tableOf(checker, node.arguments[2]!)
+      if (table !== undefined) found.push({ folder, table, kinds: kindsOf(checker, node) })
     }
     visit(file)
   }

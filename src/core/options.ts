@@ -39,15 +39,9 @@ const kindOf = (text: string): Kind => {
   }
 }
 
-/** Reads a table: `steps: number, side: 'left' | 'right'`. */
-const kindsOf = (table: string): ReadonlyMap<string, Kind> =>
-  new Map(
-    table
-      .split(', ')
-      .filter(Boolean)
-      .map((each) => each.split(': ') as [string, string]) // a name and a kind
-      .map(([name, kind]) => [name, kindOf(kind)]),
-  )
+/** Reads a table, `steps: number, side: 'left' | 'right'`: the text of each option's kind. */
+const kindTexts = (table: string): ReadonlyMap<string, string> =>
+  new Map(table === '' ? [] : table.split(', ').map((each) => each.split(': ') as [string, string])) // a name and a kind
 
 /** Longest text quoted in an error, and longest name compared with known ones. */
 const LONGEST = 64
@@ -131,11 +125,12 @@ export const unknownName = (what: string, name: string, known: readonly string[]
  */
 export const checkOptions = <O extends object>(name: string, options: O, table: string): void => {
   if (!isRecord(options)) throw new RangeError(`${name}: the options must be a record, got ${shown(options)}`)
-  const known = kindsOf(table)
+  const known = kindTexts(table)
   const names = [...known.keys()]
   const problems = Object.entries(options).flatMap(([option, value]: [string, unknown]) => {
-    const kind = known.get(option)
-    if (kind === undefined) return [unknownName('option', option, names)]
+    const text = known.get(option)
+    if (text === undefined) return [unknownName('option', option, names)]
+    const kind = kindOf(text)
     return value === undefined || kind.holds(value) ? [] : [`${option} must be ${kind.expected}, got ${shown(value)}`]
   })
   if (problems.length === 0) return

@@ -203,7 +203,7 @@ const learn = (
   return { tokens, merges: [...merges] }
 }
 
-const checkOptions = (vocabularySize: number, specialTokens: readonly string[], alphabet: readonly string[]): void => {
+const checkTraining = (vocabularySize: number, specialTokens: readonly string[], alphabet: readonly string[]): void => {
   const least = alphabet.length + specialTokens.length
   if (!Number.isInteger(vocabularySize) || vocabularySize < least || vocabularySize > ID_LIMIT) {
     throw new RangeError(
@@ -285,7 +285,7 @@ export const trainBytePairEncoding = (texts: Iterable<string>, options: BytePair
   const { vocabularySize, specialTokens = [], onProgress } = options
   const characters = byteCharacters()
   const alphabet = [...characters].sort((a, b) => a.charCodeAt(0) - b.charCodeAt(0))
-  checkOptions(vocabularySize, specialTokens, alphabet)
+  checkTraining(vocabularySize, specialTokens, alphabet)
   const idOfByte = characters.map((character) => alphabet.indexOf(character))
   const encoder = new TextEncoder()
   const pieces = Array.from(
