@@ -18,6 +18,7 @@ export {
 } from '../collectors/dynamicSampling.js'
 export type { BatchSink, CollectorWeights } from '../collectors/llmCollector.js'
 export { type InFlightUpdaterOptions, inFlightUpdater } from '../collectors/overlap/inFlightUpdater.js'
+export type { PushVersion } from '../collectors/overlap/overlapDriver.js'
 export type { OverlapSeconds } from '../collectors/overlap/overlapSeconds.js'
 export type {
   OverlapCounts,
@@ -32,7 +33,6 @@ export type { GroupSource, PlayedTask, PlayingTask } from '../collectors/overlap
 export {
   type OverlapEnd,
   type OverlapStopped,
-  type PushVersion,
   type SamplerAhead,
   type SamplerAheadOptions,
   sampleAhead,

@@ -5,21 +5,20 @@ import type { Clock } from '../../core/capabilities.js'
 import { condition } from '../../core/condition.js'
 import type { Failure } from '../../core/failure.js'
 import { checkOptions } from '../../core/options.js'
-import type { WeightFailure } from '../../data/weights.js'
 import { liveClock } from '../../live/clock.js'
 import { SAMPLE_AHEAD_OPTIONS } from '../optionKinds.js'
 import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
+import { overlapDriver, type PushVersion } from './overlapDriver.js'
 import { type OverlapSeconds, overlapStopwatch } from './overlapSeconds.js'
 import {
   type GivenRules,
   type OverlapCounts,
   type OverlapStart,
-  type OverlapState,
   overlapPosition,
   overlapState,
 } from './overlapState.js'
-import { isOver, type OverlapAction, type OverlapEvent, overlapStep, type TrainedTask } from './overlapStep.js'
-import { type GroupSource, type PlayedTask, sampledGroups } from './sampledGroups.js'
+import { isOver, type TrainedTask } from './overlapStep.js'
+import type { GroupSource } from './sampledGroups.js'
 
 /** A group of a training step. The caller owns it. */
 export interface TakenTask<G> extends TrainedTask {
@@ -58,9 +57,6 @@ export interface OverlapStopped extends Omit<OverlapEnd, '_tag' | 'why'> {
   readonly reason: string
   readonly cause?: Failure
 }
-
-/** Pushes the weights of a version to the engine. Returns the version that it now samples with. */
-export type PushVersion = (version: number) => TaskEither<WeightFailure, number>
 
 /** A sampler that runs ahead of training. */
 export interface SamplerAhead<G> {
@@ -121,90 +117,27 @@ export const sampleAhead = <G>(
 ): SamplerAhead<G> => {
   checkOptions('sampleAhead', options, SAMPLE_AHEAD_OPTIONS)
   const { push, signal, clock = liveClock, ...start } = options
-  let state: OverlapState = overlapState(rules, start)
   const watch = overlapStopwatch(clock)
   const changed = condition()
-  let step: readonly TrainedTask[] | null = null
   let phase: 'idle' | 'taking' | 'training' = 'idle'
-  let pushing: Promise<void> = Promise.resolve()
-  let failures: Failure[] = []
-  let reported = state.counts.dropped
-  /** The failure, or the thrown error, that stopped sampling. */
-  let broken: { readonly error: unknown } | { readonly cause: Failure } | undefined
-
   const note = (): void =>
-    watch.note({ waiting: phase === 'taking', sampling: groups.isPlaying(), learning: phase === 'training' })
-
-  const dispatch = (event: OverlapEvent): void => {
-    note()
-    const [next, actions] = overlapStep(state, event)
-    state = next
-    for (const action of actions) perform(action)
-    if (broken !== undefined && state.mode === 'running') dispatch({ _tag: 'Stopped' })
-    changed.notify()
-  }
-
-  const onEnd = (task: number, outcome: PlayedTask<G>): void => {
-    if (outcome._tag === 'Played') {
-      dispatch({ _tag: 'Sampled', task, oldest: outcome.oldest, signal: outcome.signal })
-      return
-    }
-    if (outcome._tag === 'Cancelled' && state.mode !== 'running') return // its task stays open
-    if (state.live.has(task)) {
-      const cancelled: Failure = { _tag: 'Cancelled', reason: `task ${task} was cancelled` }
-      failures = [...failures, outcome._tag === 'Failed' ? outcome.failure : cancelled]
-    }
-    dispatch({ _tag: 'Failed', task })
-  }
-  const groups = sampledGroups(source, { onBeforeEnd: note, onEnd })
-
-  const play = (task: number): void => {
-    if (broken !== undefined) return
-    try {
-      groups.play(task)
-    } catch (error) {
-      broken = { error }
-    }
-  }
-
-  const pushVersion = async (version: number): Promise<void> => {
-    try {
-      const answer = await push(version)()
-      if (E.isRight(answer)) return dispatch({ _tag: 'Pushed', version })
-      broken ??= { cause: answer.left }
-    } catch (error) {
-      broken ??= { error }
-    }
-    dispatch({ _tag: 'Stopped' })
-  }
-
-  const perform = (action: OverlapAction): void => {
-    switch (action._tag) {
-      case 'Sample':
-        play(action.task)
-        break
-      case 'Cancel':
-        groups.cancel(action.task)
-        break
-      case 'Discard':
-        groups.discard(action.task)
-        break
-      case 'Train':
-        step = action.tasks
-        break
-      case 'Push':
-        pushing = pushVersion(action.version)
-    }
-  }
-
-  const place = (): Omit<OverlapEnd, '_tag' | 'why'> => ({
-    version: state.version,
-    position: overlapPosition(state),
-    counts: state.counts,
+    watch.note({ waiting: phase === 'taking', sampling: driver.isSampling(), learning: phase === 'training' })
+  const driver = overlapDriver(source, {
+    state: overlapState(rules, start),
+    push,
+    onBeforeChange: note,
+    onChange: changed.notify,
   })
+  let reported = driver.state().counts.dropped
 
-  const stopped = (): OverlapStopped => {
-    const cause = broken !== undefined && 'cause' in broken ? broken.cause : failures.at(-1)
+  const place = (): Omit<OverlapEnd, '_tag' | 'why'> => {
+    const { version, counts } = driver.state()
+    return { version, position: overlapPosition(driver.state()), counts }
+  }
+
+  const stopped = (pushFailure?: Failure): OverlapStopped => {
+    const state = driver.state()
+    const cause = pushFailure ?? driver.failures().at(-1)
     const reason =
       state.mode === 'halted'
         ? `${state.counts.dropped.failed} groups failed, more than the allowed share of ${state.rules.maxFailureShare}`
@@ -215,34 +148,34 @@ export const sampleAhead = <G>(
   const takeStep = (tasks: readonly TrainedTask[]): TakenStep<G> => {
     note()
     phase = 'training'
-    const { counts, version } = state
-    const { next, open } = overlapPosition(state)
+    const { counts, version } = driver.state()
+    const { next, open } = overlapPosition(driver.state())
     const taken: TakenStep<G> = {
       _tag: 'Step',
       version,
-      failures,
+      failures: driver.takeFailures(),
       seconds: watch.read(),
       dropped: difference(counts.dropped, reported),
-      groups: tasks.map((each) => ({ ...each, group: groups.take(each.task) })),
+      groups: tasks.map((each) => ({ ...each, group: driver.take(each.task) })),
       position: { next, open: open.filter((task) => !tasks.some((each) => each.task === task)) },
     }
     reported = counts.dropped
-    failures = []
     return taken
   }
 
   /** Returns the result of `take`, or `undefined` if it is not available yet. */
   const available = (): E.Either<OverlapStopped, TakenStep<G> | OverlapEnd> | undefined => {
+    const [state, step, broken] = [driver.state(), driver.step(), driver.broken()]
     if (broken !== undefined && 'error' in broken) throw broken.error
-    if (broken !== undefined || state.mode === 'halted') return E.left(stopped())
+    if (broken !== undefined || state.mode === 'halted') return E.left(stopped(broken?.cause))
     if (state.mode === 'stopped') return E.right({ _tag: 'End', why: 'stopped', ...place() })
     if (step !== null) return E.right(takeStep(step))
     return isOver(state) && state.pushing === null ? E.right({ _tag: 'End', why: 'complete', ...place() }) : undefined
   }
 
-  const onAbort = (): void => dispatch({ _tag: 'Stopped' })
+  const onAbort = (): void => driver.dispatch({ _tag: 'Stopped' })
   signal?.addEventListener('abort', onAbort, { once: true })
-  dispatch({ _tag: signal?.aborted === true ? 'Stopped' : 'Begun' })
+  driver.dispatch({ _tag: signal?.aborted === true ? 'Stopped' : 'Begun' })
 
   return {
     take: async () => {
@@ -263,17 +196,15 @@ export const sampleAhead = <G>(
     trained: () => {
       if (phase !== 'training') throw new RangeError('sampleAhead: trained was called without a taken step')
       note()
-      step = null
       phase = 'idle'
-      dispatch({ _tag: 'Trained' })
+      driver.dispatch({ _tag: 'Trained' })
     },
-    position: () => overlapPosition(state),
+    position: () => overlapPosition(driver.state()),
     close: async () => {
       signal?.removeEventListener('abort', onAbort)
-      const why = isOver(state) ? 'complete' : 'stopped'
-      dispatch({ _tag: 'Stopped' })
-      await pushing
-      await groups.close()
+      const why = isOver(driver.state()) ? 'complete' : 'stopped'
+      driver.dispatch({ _tag: 'Stopped' })
+      await driver.close()
       return { _tag: 'End', why, ...place() }
     },
   }

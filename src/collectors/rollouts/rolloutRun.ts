@@ -3,12 +3,13 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { condition } from '../../core/condition.js'
 import type { TokenAction } from '../../data/policy.js'
-import { type FailedTask, type GroupOutcome, playGroup, type RunningGroup } from './group.js'
+import type { FailedTask, GroupOutcome } from './group.js'
 import { groupOutbox, type Joined, type RolloutOutbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
 import type { RolloutBatch, RolloutPosition, RolloutsEnd, RolloutsStopped } from './rolloutBatch.js'
+import { runningGroups } from './runningGroups.js'
 import type { RunRules } from './settings.js'
-import { taskQueue } from './taskQueue.js'
+import { type TaskQueue, taskQueue } from './taskQueue.js'
 import { turnOutbox } from './turnOutbox.js'
 
 export interface RolloutRunOptions {
@@ -50,6 +51,19 @@ const tooManyFailures = (
   return { rule: 'maxFailureShare', reason, cause }
 }
 
+/** Returns the position to resume from: tasks in play and not drawn, with the turns that they had. */
+const positionOf = <O, P>(
+  outbox: Pick<RolloutOutbox<O, P>, 'open'>,
+  queue: Pick<TaskQueue<O, P>, 'position'>,
+  { given: start = {} }: RolloutPosition,
+): RolloutPosition => {
+  const { open, given } = outbox.open()
+  const { next, open: undrawn } = queue.position()
+  const before = undrawn.flatMap((task) => (start[task] === undefined ? [] : [[task, start[task]] as const]))
+  const all = { ...given, ...Object.fromEntries(before) }
+  return { next, open: [...open, ...undrawn], ...(Object.keys(all).length > 0 && { given: all }) }
+}
+
 /**
  * Starts a run. No task is drawn before the first call of `next`.
  *
@@ -60,9 +74,7 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
   const queue = taskQueue(rules, position)
   const outbox: RolloutOutbox<O, P> =
     rules.unit === 'turn' ? turnOutbox(rules.dialogTurnsPerBatch, position.given ?? {}) : groupOutbox(rules)
-  const running = new Map<number, RunningGroup<O, P>>()
   const changed = condition()
-  let inFlight = 0
   /** An exception of `env` while no call was pending. */
   let thrown: { readonly error: unknown } | undefined
   let counts = { ended: 0, failed: 0 }
@@ -72,22 +84,13 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
   let end: RolloutsEnd | RolloutsStopped | undefined
   let isPending = false
 
-  const place = (): RolloutPosition => {
-    const { open, given } = outbox.open()
-    const { next, open: undrawn } = queue.position()
-    const before = undrawn.flatMap((task) => {
-      const turns = position.given?.[task]
-      return turns === undefined ? [] : [[task, turns] as const]
-    })
-    const all = { ...given, ...Object.fromEntries(before) }
-    return { next, open: [...open, ...undrawn], ...(Object.keys(all).length > 0 && { given: all }) }
-  }
+  const place = (): RolloutPosition => positionOf(outbox, queue, position)
 
   const halt = (why: NonNullable<typeof stop>): void => {
     if (stop !== undefined) return
     stop = why
     signal?.removeEventListener('abort', onAbort)
-    for (const group of running.values()) group.cancel()
+    running.cancel()
     changed.notify()
   }
   const onAbort = (): void => halt('cancelled')
@@ -105,7 +108,6 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
   }
 
   const onOutcome = (task: number, outcome: GroupOutcome<O, P>): void => {
-    running.delete(task)
     if (outcome._tag !== 'Cancelled') counts = { ...counts, ended: counts.ended + 1 }
     outbox.settle(task, outcome)
     if (outcome._tag === 'Failed') {
@@ -117,41 +119,29 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     onChange()
   }
 
-  const begin = (task: number, env: ReturnType<RunRules<O, P>['env']>): void => {
-    let places = env.batchSize
-    inFlight += places
-    outbox.begin(task, places)
-    const onPlaceFree = (): void => {
-      places--
-      inFlight--
-      onChange()
-    }
-    const { onTurn } = outbox
-    const onPlayedTurn =
-      onTurn &&
-      ((turn: PlayedTurn<O, P>): void => {
-        onTurn(task, turn)
-        onChange()
-      })
-    const group = playGroup(task, env, { ...rules, onPlaceFree, ...(onPlayedTurn && { onTurn: onPlayedTurn }) })
-    running.set(task, group)
-    group.outcome.then((outcome) => {
-      inFlight -= places
-      onOutcome(task, outcome)
-    })
+  const { onTurn } = outbox
+  const onPlayedTurn = (task: number, turn: PlayedTurn<O, P>): void => {
+    onTurn?.(task, turn)
+    onChange()
   }
+  const running = runningGroups(rules, {
+    onPlaceFree: onChange,
+    ...(onTurn && { onTurn: onPlayedTurn }),
+    onOutcome,
+  })
 
   /** Draws tasks while places are free. Without a pending call, at most `ahead` tasks are open. */
   const draw = (): void => {
     while (
       stop === undefined &&
       queue.hasMore() &&
-      inFlight < rules.maxInFlight &&
+      running.inFlight() < rules.maxInFlight &&
       (isPending || outbox.size() < rules.ahead)
     ) {
-      const drawn = queue.draw(rules.maxInFlight - inFlight)
+      const drawn = queue.draw(rules.maxInFlight - running.inFlight())
       if (drawn === undefined) return
-      begin(drawn.task, drawn.env)
+      outbox.begin(drawn.task, drawn.env.batchSize)
+      running.start(drawn.task, drawn.env)
     }
   }
 
@@ -173,7 +163,7 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
       const enough = outbox.take('enough')
       if (enough !== undefined) return batchOf(enough)
       draw()
-      if (running.size > 0) await changed.wait()
+      if (!running.isEmpty()) await changed.wait()
       else {
         const remaining = outbox.take('anything')
         if (remaining !== undefined) return batchOf(remaining)
@@ -202,11 +192,11 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     },
     close: async () => {
       halt('cancelled')
-      while (running.size > 0) await Promise.all([...running.values()].map(({ outcome }) => outcome))
+      await running.ended()
       outbox.release()
       end ??= conclude()
       return end
     },
-    inFlight: () => inFlight,
+    inFlight: running.inFlight,
   }
 }

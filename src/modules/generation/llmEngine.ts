@@ -4,14 +4,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Memory } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import { checkOptions } from '../../core/options.js'
-import type {
-  EngineInfo,
-  GenerationEvent,
-  GenerationFailure,
-  GenerationRequest,
-  LLMEngine,
-  WeightSource,
-} from '../../data/generation.js'
+import type { EngineInfo, GenerationFailure, LLMEngine, WeightSource } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { own } from '../../engine/scope.js'
 import { liveClock } from '../../live/clock.js'
@@ -19,15 +12,12 @@ import { liveMemory } from '../../live/memory.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { MAKE_LLM_ENGINE_OPTIONS } from '../optionKinds.js'
 import type { Params } from '../transformer/params.js'
-import { startCompletion } from './completion.js'
+import { makeAdmission, refusedRequest } from './admission.js'
 import { startEngineLoop } from './engineLoop.js'
 import { makeMetricsRecorder } from './engineMetrics.js'
 import { makeEngineWeights, type WithAdapter } from './engineWeights.js'
-import { makeOutbox } from './outbox.js'
-import { checkRequest, invalidRequest } from './requestCheck.js'
 import type { ModelRunner } from './runner/modelRunner.js'
 import { makeScheduler, type SchedulerLimits } from './scheduler.js'
-import { makeTicket, type Ticket } from './ticket.js'
 
 /** The parts and options of an engine. */
 export interface LLMEngineOptions {
@@ -160,77 +150,23 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
   const metrics = makeMetricsRecorder()
   const weights = makeEngineWeights(options.params, { version: model.version, withAdapter: options.withAdapter })
   const scheduler = makeScheduler({ runner, weights, metrics, limits })
-  const ids = new Set<string>()
-  let arrivals = 0
   let isClosed = false
   let loading: Promise<unknown> = Promise.resolve()
   let closing: Promise<void> | null = null
-  const loop = startEngineLoop({ scheduler, clock, nextArrival: () => arrivals })
+  const loop = startEngineLoop({ scheduler, clock, nextArrival: () => admission.arrivals() })
 
   const isDown = (): boolean => isClosed || loop.error() !== null
 
-  const longestOf = ({ prompt, sampling }: GenerationRequest): number =>
-    Math.min(prompt.length + (sampling.maxTokens ?? maxModelLength), maxModelLength)
-
-  /** Completes and checks a request, or returns the reason for refusing it. */
-  const accepted = (request: GenerationRequest): Either<GenerationFailure, GenerationRequest> => {
-    if (isDown()) return left(closedFailure(loop.error()))
-    const checked = checkRequest(request, { info, text: model.tokenizer === null ? 'absent' : 'decoded' })
-    if (isLeft(checked)) return checked
-    const { prompt, sampling } = checked.right
-    if (ids.has(request.id)) return left(invalidRequest(`id must be unique, got ${request.id}, which is not finished`))
-    const problem = scheduler.problem({ rows: sampling.n, tokens: prompt.length, longest: longestOf(checked.right) })
-    if (problem !== null) return left(invalidRequest(problem))
-    if (scheduler.inLine() < limits.maxWaiting) return checked
-    const reason = `${limits.maxWaiting} requests are already waiting: try again later`
-    return left({ _tag: 'GenerationFailure', kind: 'overloaded', reason })
-  }
-
-  const refuse = (failure: GenerationFailure): AsyncIterator<GenerationEvent> => {
-    const outbox = makeOutbox(() => {})
-    outbox.push({ _tag: 'Failed', failure })
-    outbox.end()
-    return outbox.reader
-  }
-
-  const admit = (request: GenerationRequest, signal: AbortSignal | undefined): AsyncIterator<GenerationEvent> => {
-    const use = weights.use(request.adapter)
-    if (use === undefined) {
-      const loaded = weights.adapters().join(', ') || 'none'
-      const reason = `no adapter named ${request.adapter} is loaded; loaded: ${loaded}`
-      return refuse({ _tag: 'GenerationFailure', kind: 'unknown-adapter', reason })
-    }
-    const cancel = (): void => {
-      loop.change(() => scheduler.abort((other) => other === ticket))
-    }
-    const outbox = makeOutbox(cancel)
-    const ticket: Ticket = makeTicket({
-      request,
-      arrival: arrivals++,
-      use,
-      outbox,
-      metrics,
-      now: clock.now,
-      start: (index) =>
-        startCompletion(request, {
-          index,
-          maxTokens: longestOf(request) - request.prompt.length,
-          endTokens: model.endTokens,
-          decoding: model.tokenizer?.decodeStart('skip') ?? null,
-        }),
-      closed: () => {
-        ids.delete(request.id)
-        signal?.removeEventListener('abort', cancel)
-        scheduler.forget(ticket)
-      },
-    })
-    ids.add(request.id)
-    scheduler.submit(ticket)
-    if (signal?.aborted) cancel()
-    else signal?.addEventListener('abort', cancel, { once: true })
-    loop.wake()
-    return outbox.reader
-  }
+  const admission = makeAdmission({
+    info,
+    model,
+    maxWaiting: limits.maxWaiting,
+    scheduler,
+    weights,
+    loop,
+    metrics,
+    clock,
+  })
 
   const replaceProblem = (version: number): string | null => {
     if (isDown()) return closedFailure(loop.error()).reason
@@ -277,10 +213,8 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
   return {
     info,
     generate: (request, { signal } = {}) => ({
-      [Symbol.asyncIterator]: () => {
-        const checked = accepted(request)
-        return isLeft(checked) ? refuse(checked.left) : admit(checked.right, signal)
-      },
+      [Symbol.asyncIterator]: () =>
+        isDown() ? refusedRequest(closedFailure(loop.error())) : admission.open(request, signal),
     }),
     abort: async (names) => {
       const named = names === undefined ? null : new Set(names)
