@@ -5,7 +5,14 @@ import { axisTime, gantt } from './gantt.js'
 
 /** @typedef {import('../../src/view/protocol.ts').PhasesAnswer} PhasesAnswer */
 
-const COLORS = { sampler: '--c0', environment: '--c2', trainer: '--c1', sync: '--c3', evaluation: '--c4' }
+const COLORS = {
+  sampler: '--c0',
+  environment: '--c2',
+  reference: '--c6',
+  trainer: '--c1',
+  sync: '--c3',
+  evaluation: '--c4',
+}
 
 /**
  * Lays out one step. The log has the seconds of each phase but not their order: sampling and the
@@ -16,22 +23,25 @@ const COLORS = { sampler: '--c0', environment: '--c2', trainer: '--c1', sync: '-
  */
 const spansOf = ({ step, seconds, overlapSeconds, samplingSeconds }, i, start) => {
   const of = (name) => seconds[name]?.[i] ?? 0
-  const [generation, environment, training] = ['generation', 'environment', 'training'].map(of)
+  const [generation, environment, reference, training] = ['generation', 'environment', 'reference', 'training'].map(of)
   const [sync, evaluation] = ['weightSync', 'evaluation'].map(of)
   const spans = []
   const add = (actor, what, from, length, waitsFor) => {
     if (length > 0) spans.push({ actor, what, step: step[i], from: start + from, to: start + from + length, waitsFor })
   }
-  const learned = generation + environment
+  const rewarded = generation + environment
+  const learned = rewarded + reference
   const end = learned + training + sync
   const both = overlapSeconds?.[i] ?? null
   if (both === null) {
     add('sampler', 'sampling', 0, generation)
     add('sampler', 'waits', generation, environment, 'the environment')
+    add('sampler', 'waits', rewarded, reference, 'the reference model')
     add('sampler', 'waits', learned, training, 'training')
     add('environment', 'environment and reward', generation, environment)
     add('trainer', 'waits', 0, generation, 'sampling')
     add('trainer', 'waits', generation, environment, 'the environment')
+    add('trainer', 'reference model', rewarded, reference)
   } else {
     const alone = Math.min(learned, Math.max(0, (samplingSeconds?.[i] ?? 0) - both))
     const beside = Math.min(training, both)
@@ -54,6 +64,7 @@ const NAMES = { sampler: 'Sampler', environment: 'Environment', trainer: 'Traine
 const colorOf = ({ actor, what }) => {
   if (what === 'waits') return undefined
   if (what === 'weight sync') return COLORS.sync
+  if (what === 'reference model') return COLORS.reference
   return what === 'evaluation' ? COLORS.evaluation : COLORS[actor]
 }
 
@@ -105,6 +116,7 @@ export const actorLanes = (phases, indices) => {
   const known = [
     ['Sampling', COLORS.sampler],
     ['Environment and reward', COLORS.environment],
+    ['Reference model', COLORS.reference],
     ['Training', COLORS.trainer],
     ['Weight sync', COLORS.sync],
     ['Evaluation', COLORS.evaluation],

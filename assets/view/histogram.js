@@ -42,6 +42,7 @@ export const histogram = ({ title, histogram: { edges, counts }, hrefOf, selecte
 const PHASES = [
   ['generation', 'Sampling', '--c0'],
   ['environment', 'Environment and reward', '--c2'],
+  ['reference', 'Reference model', '--c6'],
   ['training', 'Training', '--c1'],
   ['weightSync', 'Weight sync', '--c3'],
   ['evaluation', 'Evaluation', '--c4'],

@@ -5,9 +5,18 @@ import { liveTensors } from '../engine/scope.js'
 import { host, liveUsage } from '../live/machine.js'
 import type { PhaseSeconds, StepRecord } from '../run/metrics/records.js'
 
-const PHASES = ['generation', 'environment', 'training', 'weightSync'] as const
+const PHASES = ['generation', 'environment', 'reference', 'training', 'weightSync'] as const
 
-const total = (seconds: PhaseSeconds): number => PHASES.reduce((sum, phase) => sum + seconds[phase], 0)
+const total = (seconds: PhaseSeconds): number => PHASES.reduce((sum, phase) => sum + (seconds[phase] ?? 0), 0)
+
+/** Returns the medians of the phases that the steps have. */
+const phasesOf = (steps: readonly StepRecord[]): Readonly<Record<string, number>> =>
+  Object.fromEntries(
+    PHASES.flatMap((phase) => {
+      const seconds = steps.flatMap((step) => step.seconds[phase] ?? [])
+      return seconds.length === 0 ? [] : [[phase, median(seconds)] as const]
+    }),
+  )
 
 /** A step with its measurements. The rest is the time of the step that is part of no phase. */
 export interface MeasuredStep {
@@ -52,7 +61,7 @@ export const recordOf = (recipe: string, measured: readonly MeasuredStep[], benc
     cpu,
     node,
     secondsPerStep: { median: median(seconds), least: Math.min(...seconds), most: Math.max(...seconds) },
-    phases: Object.fromEntries(PHASES.map((phase) => [phase, median(steps.map((step) => step.seconds[phase]))])),
+    phases: phasesOf(steps),
     tokensPerSecond: median(steps.map(({ update }, i) => (update.tokens ?? 0) / Math.max(seconds[i]!, 1e-9))),
     peakResidentBytes: process.resourceUsage().maxRSS * 1024,
     benchmark,

@@ -85,6 +85,9 @@ export const phasesOf = (steps: readonly LoggedStep[], evaluations: readonly Eva
     seconds: {
       generation: steps.map(({ seconds }) => seconds.generation),
       environment: steps.map(({ seconds }) => seconds.environment),
+      ...(steps.some(({ seconds }) => seconds.reference !== undefined) && {
+        reference: steps.map(({ seconds }) => seconds.reference ?? 0),
+      }),
       training: steps.map(({ seconds }) => seconds.training),
       weightSync: steps.map(({ seconds }) => seconds.weightSync),
       evaluation: steps.map(({ step }) => evaluated(step)),

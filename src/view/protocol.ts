@@ -264,7 +264,10 @@ export type EventName = 'metrics' | 'rollouts' | 'state' | 'note' | 'runs' | 'ev
 /** Answer of `GET /api/runs/:id/phases`. All arrays have one entry per step. */
 export interface PhasesAnswer {
   readonly step: readonly number[]
-  /** Wall seconds by phase: generation, environment, training, weightSync, evaluation. */
+  /**
+   * Wall seconds by phase: generation, environment, training, weightSync, evaluation, and reference
+   * if a step has one.
+   */
   readonly seconds: Readonly<Record<string, readonly number[]>>
   /** Bytes, or `null`. */
   readonly memory: {

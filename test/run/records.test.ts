@@ -5,7 +5,10 @@ import { summaryContext as context, evaluationRecord, stepRecord } from '../kit/
 
 const seconds = fc.double({ min: 0.001, max: 100, noNaN: true })
 const share = fc.double({ min: 0, max: 1, noNaN: true })
-const phases = fc.record({ generation: seconds, environment: seconds, training: seconds, weightSync: seconds })
+const phases = fc.record(
+  { generation: seconds, environment: seconds, reference: seconds, training: seconds, weightSync: seconds },
+  { requiredKeys: ['generation', 'environment', 'training', 'weightSync'] }, // older logs have no reference
+)
 const steps = fc.array(
   fc
     .record({ reward: share, completionTokens: fc.nat(64), tokens: fc.nat(500), maxLogProbGap: share, seconds: phases })
@@ -40,6 +43,9 @@ describe('summarize', () => {
       expect(total.generation).toBeCloseTo(sum(list.map((record) => record.seconds.generation)), 6)
       expect(total.environment).toBeCloseTo(sum(list.map((record) => record.seconds.environment)), 6)
       expect(total.training).toBeCloseTo(sum(list.map((record) => record.seconds.training)), 6)
+      const scoring = list.flatMap(({ seconds: { reference } }) => reference ?? [])
+      if (scoring.length === 0) expect(total).not.toHaveProperty('reference')
+      else expect(total.reference).toBeCloseTo(sum(scoring), 6)
       expect(total.weightSync).toBeCloseTo(sum(list.map((record) => record.seconds.weightSync)), 6)
       expect(total.evaluation).toBeCloseTo(sum(all.map((record) => record.seconds)), 6)
       expect(total.checkpoint).toBe(context.checkpointSeconds)

@@ -79,4 +79,14 @@ describe('phasesOf', () => {
     const [{ memory: _, ...older }] = [steps[0]!] // the run has one step
     expect(phasesOf([older], []).memory).toEqual({ resident: [null], graphs: [null] })
   })
+
+  it('has the reference model only in runs whose steps have it', async () => {
+    const { steps } = await (await openRun('reference')).log()
+    const [{ reference: _, ...seconds }, step] = [steps[0]!.seconds, steps[0]!]
+    const without = { ...step, seconds }
+    expect(phasesOf([without], []).seconds).not.toHaveProperty('reference')
+    expect(phasesOf([without, { ...step, seconds: { ...seconds, reference: 2 } }], []).seconds.reference).toEqual([
+      0, 2,
+    ])
+  })
 })

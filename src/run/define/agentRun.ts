@@ -42,6 +42,7 @@ import { klWeightOf, learnerParts, offPolicyOf, overlongOf, rewardFormOf, sampli
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
+import { runReference } from './runReference.js'
 
 /**
  * An evaluation of the agent on held-out tasks. Decoding is greedy unless `temperature` is set. The
@@ -232,7 +233,7 @@ const agentSource = <T extends Task>({
 /** Returns the sessions of a step, as the settings determine them. */
 const sessionRules = <T extends Task>(
   { settings, tasks, agent }: AgentRunParts<T> & RunPlan,
-  reference: LogProbModel,
+  reference: LogProbModel | undefined,
 ) => ({
   tasks,
   key: child(keyFromSeed(settings.seed), 'rollouts'),
@@ -241,7 +242,7 @@ const sessionRules = <T extends Task>(
   groupSize: settings.tasks.group,
   temperature: settings.sampling.temperature,
   maxNewTokens: settings.sampling.maxNewTokens,
-  kl: { reference, form: rewardFormOf(settings) },
+  kl: reference === undefined ? null : { reference, form: rewardFormOf(settings) },
 })
 
 /** Makes the evaluator of held-out tasks. Their own options replace those of the settings. */
@@ -281,6 +282,7 @@ const builtRun = async <T extends Task>(
   const reference = TransformersWrapper({ config, params: first.value })
   let served: Served | undefined
   try {
+    const timed = runReference(settings, { loss, model: reference })
     const sizes = { prompt: ESTIMATED_PROMPT, weights: learner.weights(), context }
     const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(parts, sizes)]
     const engine: Served = parts.sampler ? await onServer(parts.sampler, model) : inThisProcess(model, first.value)
@@ -298,7 +300,7 @@ const builtRun = async <T extends Task>(
       parts,
       counts,
       log,
-      sessions: sessionRules(parts, reference),
+      sessions: sessionRules(parts, timed.model),
     })
     const measure = reward === undefined ? 'return' : 'success'
     const evaluate = heldOut.map((tasks) => heldOutEvaluator(tasks, { settings, rules, measure }))
@@ -326,6 +328,7 @@ const builtRun = async <T extends Task>(
       advantage: advantage as unknown as AnyRun['advantage'], // batches are those of the source
       description: { ...run.description, advantage: describedAdvantage(advantage) },
       ...(engine.begin && { begin: engine.begin }),
+      ...timed.part,
       memory,
       trials,
     }

@@ -36,9 +36,10 @@ export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl
     clipLow: loss.clipLow,
     clipHigh: loss.clipHigh,
     longest: sampling.maxNewTokens,
-    ...(kl.in === 'loss' && {
-      kl: { to: 'reference', form: kl.form ?? 'k3', coefficient: kl.coefficient },
-    }),
+    ...(kl.in === 'loss' &&
+      (kl.coefficient !== 0 || kl.atZero === 'measure') && {
+        kl: { to: 'reference', form: kl.form ?? 'k3', coefficient: kl.coefficient },
+      }),
   })
 
 /** Algorithms whose advantages are normalized over the whole batch. */

@@ -41,6 +41,7 @@ import { klWeightOf, learnerParts, offPolicyOf, overlongOf, rewardFormOf, sampli
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
+import { runReference } from './runReference.js'
 
 /** The context from which an environment of tasks is made. */
 export interface TaskContext {
@@ -96,14 +97,20 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
 /** The type of evaluation environments. */
 type EvalEnv = Env<TokenPrompt, TokenAction>
 
-/** Makes the token-level environment of a batch, with length and KL penalties in the reward. */
+/**
+ * Makes the token-level environment of a batch, with length and KL penalties in the reward. Without
+ * a reference, the KL is not measured.
+ */
 const rewardedEnv = <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
   {
     text,
     env,
     reference,
-  }: Pick<PolicyRunParts<O>, 'env'> & { readonly text: ModelText & TokenEnvText; readonly reference: LogProbModel },
+  }: Pick<PolicyRunParts<O>, 'env'> & {
+    readonly text: ModelText & TokenEnvText
+    readonly reference: LogProbModel | undefined
+  },
 ) => {
   const overlong = overlongOf(settings)
   const form = rewardFormOf(settings)
@@ -113,11 +120,10 @@ const rewardedEnv = <O extends HistoryPrompt>(
     const shaped =
       overlong === null ? plain : (pipe(plain, append(overlongPenalty(overlong))) as unknown as typeof plain) // one entry more
     const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 only measures the KL
-    return pipe(
-      shaped as unknown as Env<TokenPrompt & GroupEntry, TokenAction>, // further entries pass through
-      append(KLRewardTransform({ reference, coefficient, form })),
-      append(PolicyVersion()),
-    )
+    const tasks = shaped as unknown as Env<TokenPrompt & GroupEntry, TokenAction> // further entries pass through
+    const measured = (by: LogProbModel) => pipe(tasks, append(KLRewardTransform({ reference: by, coefficient, form })))
+    const scored = reference === undefined ? (tasks as unknown as ReturnType<typeof measured>) : measured(reference) // no loss reads the entries
+    return pipe(scored, append(PolicyVersion()))
   }
 }
 
@@ -209,8 +215,9 @@ const remoteRun = async <O extends HistoryPrompt>(
     maxTokens: settings.sampling.maxNewTokens,
     offPolicy: offPolicyOf(settings, loss),
   })
+  const reference = runReference(settings, { loss, model: remote.reference })
   const run = environmentRun({
-    env: rewardedEnv(settings, { text, env, reference: remote.reference }),
+    env: rewardedEnv(settings, { text, env, reference: reference.model }),
     policy: remote.policy,
     advantage: asAdvantage(advantage),
     learner: remote.learner as Learner<PolicyBatch, LossMetrics>, // `KLRewardTransform` adds those of the reference
@@ -229,7 +236,7 @@ const remoteRun = async <O extends HistoryPrompt>(
       decode: (id) => text.tokenizer.decode([id], 'keep'),
     },
   })
-  return closing(run, remote.close)
+  return { ...closing(run, remote.close), ...reference.part }
 }
 
 const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: BuildContext): Promise<PolicyRun> => {
@@ -251,8 +258,9 @@ const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: 
     sampling: { temperature: sampling.temperature, maxNewTokens: sampling.maxNewTokens },
     ...(isShared && { generator: learner.generator() }),
   })
-  const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
+    const timed = runReference(settings, { loss, model: reference })
+    const rewarded = rewardedEnv(settings, { text, env, reference: timed.model })
     const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
     const sizes = { prompt, weights: learner.weights(), context }
     const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(parts, sizes)]
@@ -288,7 +296,7 @@ const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: 
       reference.release()
     })
     const { begin } = sampler ?? {}
-    return { ...closed, ...(refresh && { refresh }), ...(begin && { begin }), memory, trials }
+    return { ...closed, ...timed.part, ...(refresh && { refresh }), ...(begin && { begin }), memory, trials }
   } catch (error) {
     inProcess.release()
     reference.release()

@@ -25,6 +25,7 @@ import { batchAdvantage } from '../../objectives/advantages/batchAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
 import { learnerParts, lossOf, offPolicyOf } from '../define/choices.js'
 import type { PolicyRunSettings } from '../define/policyParts.js'
+import { runReference } from '../define/runReference.js'
 import type { Evaluator } from '../metrics/evaluation.js'
 import { GAME_RUN_OPTIONS } from '../optionKinds.js'
 import { type AnyRun, closing, environmentRun } from '../parts/run.js'
@@ -184,11 +185,12 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
   const copies = frozenCopies(settings, model, { start: first.value, current, key: child(key, 'opponents') })
   const agents = playersOf(game).map((seat) => seatName(PLAYER, seat))
   const casts = castsOf(game.players, parts.casts ?? [playersOf(game).map(() => PLAYER)], settings.selfPlay.poolShare)
-  const env = pipe(
-    gameTokenEnv({ ...play, prompts: tasks.prompts, repeats: tasks.group, casts }, model.text),
-    append(KLRewardTransform({ reference: copies.reference, coefficient: 0 })), // only measures it
-    append(PolicyVersion()),
-  )
+  const reference = runReference(settings, { loss: made, model: copies.reference })
+  const games = gameTokenEnv({ ...play, prompts: tasks.prompts, repeats: tasks.group, casts }, model.text)
+  const measured = (by: LogProbModel) => pipe(games, append(KLRewardTransform({ reference: by, coefficient: 0 }))) // only measures it
+  const scored =
+    reference.model === undefined ? (games as unknown as ReturnType<typeof measured>) : measured(reference.model) // no loss reads the entries
+  const env = pipe(scored, append(PolicyVersion()))
   const run = environmentRun({
     env: env as never as Env<TokenPrompt, TokenAction>, // it has more entries
     policy: playersPolicy(game.players, { current, past: copies.past }),
@@ -207,5 +209,5 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
       model,
     },
   })
-  return closing(run, copies.release)
+  return { ...closing(run, copies.release), ...reference.part }
 }

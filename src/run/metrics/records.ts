@@ -10,8 +10,13 @@ import type { EvaluationResult, Measure, Scores } from './evaluation.js'
 export interface PhaseSeconds {
   /** Generating completions. */
   readonly generation: number
-  /** The rest of collecting: environment, rewards and reference model. */
+  /** The rest of collecting: environment and rewards. */
   readonly environment: number
+  /**
+   * Scoring by the reference model of the KL term. Absent without one, for overlapped sampling,
+   * whose workers or threads it is part of, and in older logs, where it is part of `environment`.
+   */
+  readonly reference?: number
   readonly training: number
   readonly weightSync: number
 }
@@ -269,7 +274,8 @@ export const summarizeRun = (
   evaluations: readonly EvaluationRecord[],
   context: SummaryContext,
 ): RunSummary => {
-  const phase = (name: keyof PhaseSeconds): number => sum(steps.map((record) => record.seconds[name]))
+  const phase = (name: keyof PhaseSeconds): number => sum(steps.map((record) => record.seconds[name] ?? 0))
+  const hasReference = steps.some(({ seconds }) => seconds.reference !== undefined)
   const sampled = sum(
     steps.map(
       ({ sampling, completionTokens = 0, trajectories }) => sampling?.tokens ?? completionTokens * trajectories,
@@ -292,6 +298,7 @@ export const summarizeRun = (
     seconds: {
       generation: phase('generation'),
       environment: phase('environment'),
+      ...(hasReference && { reference: phase('reference') }),
       training: phase('training'),
       weightSync: phase('weightSync'),
       evaluation: sum(evaluations.map((record) => record.seconds)),

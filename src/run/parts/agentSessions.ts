@@ -91,7 +91,8 @@ export interface AgentSessions<T extends Task> extends AttemptRules<T> {
   readonly groupSize: number
   readonly temperature: number
   readonly maxNewTokens: number
-  readonly kl: AgentKL
+  /** `null` if the divergence is not measured. */
+  readonly kl: AgentKL | null
   readonly name: string
 }
 
@@ -232,11 +233,16 @@ export const collectSessions =
       const { batch, splits } = captured.value.right
       const kept = new Set(get(batch, 'groupId').items).size
       if (kept === 0) return E.left(failed(name, lossOf(played.right)))
-      const divergence = await divergenceOf(batch, kl, temperature)
+      const divergence = kl === null ? E.right(null) : await divergenceOf(batch, kl, temperature)
       if (E.isLeft(divergence)) return divergence
       onBatch({ omittedGroups: groups - kept, splitConversations: splits.length })
       return E.right({
-        batch: own(scope(() => penalized(described(batch, scored), divergence.right, coefficient))) as never, // with the entries that it adds
+        batch: own(
+          scope(() => {
+            const rows = described(batch, scored)
+            return divergence.right === null ? rows : penalized(rows, divergence.right, coefficient)
+          }),
+        ) as never, // with the entries that it adds
         position: { ...position, batch: position.batch + 1 },
       })
     } finally {

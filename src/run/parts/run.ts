@@ -132,6 +132,11 @@ export interface AnyRun {
   readonly refresh?: (version: number) => TaskEither<Failure, number>
   readonly evaluate: readonly Evaluator[]
   readonly record: RecordOptions
+  /**
+   * Returns the seconds of all calls of the reference model so far. Absent if the run calls none
+   * when it collects.
+   */
+  readonly referenceSeconds?: () => number
   /** `null` if the environment is not a function of its tasks. */
   readonly groups: RunGroups | null
   /**

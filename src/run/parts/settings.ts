@@ -102,6 +102,13 @@ const kl = z
       .default(0)
       .describe('coefficient of the KL divergence from the initial weights; 0 only measures it')
       .meta({ flag: 'kl-coefficient' }),
+    atZero: z
+      .enum(['measure', 'skip'])
+      .default('measure')
+      .describe(
+        'with coefficient 0: measure the KL by a pass of the initial model, for metrics and the alarm kl-runaway, or skip it',
+      )
+      .meta({ flag: 'kl-at-zero' }),
     in: z.enum(['reward', 'loss']).default('reward').describe('place of the KL term').meta({ flag: 'kl-in' }),
     form: z
       .enum(KL_FORMS)

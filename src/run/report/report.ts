@@ -127,6 +127,7 @@ const PHASES: readonly (readonly [keyof RunSummary['seconds'], string])[] = [
   ['generation', 'Generation'],
   ['training', 'Training'],
   ['environment', 'Environment'],
+  ['reference', 'Reference model'],
   ['evaluation', 'Evaluation'],
   ['checkpoint', 'Checkpoints'],
   ['weightSync', 'Weight sync'],
@@ -134,9 +135,12 @@ const PHASES: readonly (readonly [keyof RunSummary['seconds'], string])[] = [
 
 /** Renders the time spent in each phase, as a stacked bar and a table. */
 const phases = ({ seconds, secondsTotal }: ReportSummary): string => {
-  const known = PHASES.reduce((sum, [name]) => sum + seconds[name], 0)
+  const known = PHASES.reduce((sum, [name]) => sum + (seconds[name] ?? 0), 0)
   const rows = [
-    ...PHASES.map(([name, label]) => ({ id: String(name), label, value: seconds[name] })),
+    ...PHASES.flatMap(([name, label]) => {
+      const value = seconds[name]
+      return value === undefined ? [] : [{ id: String(name), label, value }]
+    }),
     { id: 'other', label: 'Start and other', value: Math.max(0, secondsTotal - known) },
   ]
   const total = rows.reduce((sum, { value }) => sum + value, 0) || 1

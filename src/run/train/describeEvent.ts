@@ -6,7 +6,7 @@ import type { RunEvent } from './events.js'
 
 /** Returns the trained tokens per second of a step. */
 export const tokensPerSecond = ({ seconds, update }: StepRecord): string => {
-  const total = seconds.generation + seconds.environment + seconds.training + seconds.weightSync
+  const total = Object.values(seconds).reduce((sum: number, each: number) => sum + each, 0)
   return ((update.tokens ?? 0) / Math.max(total, 1e-9)).toFixed(0)
 }
 

@@ -39,14 +39,25 @@ export interface SampledStep extends Disposable, Pick<SourceBatch, 'position' | 
   /** The batch with advantages, without dropped groups. */
   readonly rated: TensorDict
   readonly before: Progress
-  readonly seconds: Pick<PhaseSeconds, 'generation' | 'environment'>
+  readonly seconds: Pick<PhaseSeconds, 'generation' | 'environment' | 'reference'>
   /** Clock time at which the batch was complete. */
   readonly collectedAt: number
 }
 
+/** Divides the seconds of collecting. The environment has those that are left. */
+const collectingSeconds = (
+  total: number,
+  { generation, reference }: Pick<PhaseSeconds, 'generation' | 'reference'>,
+): SampledStep['seconds'] => ({
+  generation,
+  environment: Math.max(0, total - generation - (reference ?? 0)),
+  ...(reference !== undefined && { reference }),
+})
+
 /** Collects the batch of the next step. Throws FailureError if environment or policy fails. */
 export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progress): Promise<SampledStep> => {
   const started = clock.now()
+  const scoredBefore = run.referenceSeconds?.() ?? 0
   const collected = orThrow(await source.collect(before)())
   const held: Owned<unknown>[] = [collected.batch]
   const release = (): void => {
@@ -58,6 +69,8 @@ export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progre
     const collectedAt = clock.now()
     const rated = own(scope(() => run.advantage(assign(batch, entries))))
     held.push(rated)
+    // overlapped sampling scores while it samples: that time is part of its wait
+    const reference = collected.overlap === null ? run.referenceSeconds?.() : undefined
     const generation = (itemsAt(batch, ['generationMs']) ?? []).reduce((sum: number, ms) => sum + Number(ms), 0) / 1000
     return {
       step: before.step + 1,
@@ -67,7 +80,10 @@ export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progre
       position: collected.position,
       sampling: collected.sampling,
       overlap: collected.overlap,
-      seconds: { generation, environment: Math.max(0, (collectedAt - started) / 1000 - generation) },
+      seconds: collectingSeconds((collectedAt - started) / 1000, {
+        generation,
+        ...(reference !== undefined && { reference: reference - scoredBefore }),
+      }),
       collectedAt,
       [Symbol.dispose]: release,
     }
