@@ -1,6 +1,7 @@
 /** The `tandem` command. */
 import { Command } from 'commander'
-import { print, printError, reportError } from '../live/output.js'
+import { print, printError } from '../live/output.js'
+import { reportError } from '../live/reportError.js'
 import { VERBOSE } from '../live/thrown.js'
 import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'

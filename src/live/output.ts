@@ -1,6 +1,5 @@
 /** The real output of this process. */
 import type { Writable } from 'node:stream'
-import { inspect } from 'node:util'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Output } from '../core/capabilities.js'
 import type { OutputFailure } from '../core/failure.js'
@@ -50,6 +49,3 @@ export const print = printer(process.stdout)
 
 /** Prints messages to standard error. On a terminal, control characters of the text are visible. */
 export const printError = printer(process.stderr)
-
-/** Prints an unexpected error with its stack. */
-export const reportError = (error: unknown): void => printError(`${inspect(error)}\n`)
