@@ -69,7 +69,6 @@ export type {
   OldLogProbsEntry,
   ReturnsEntry,
   RowIdentity,
-  TokenMasks,
   TokenWeightsEntry,
 } from './data/batch.js'
 export { gsm8kTasks } from './data/datasets/gsm8k.js'

@@ -5,6 +5,5 @@ export const MCTS_PLAYER_OPTIONS = 'name: string, simulations: number, explorati
 export const MEASURE_EXPLOITABILITY_OPTIONS = 'key: record, samples: number, maxStates: number, parallel: number, signal: record'
 export const MINIMAX_PLAYER_OPTIONS = 'name: string, depth: number, evaluate: function, maxPositions: number'
 export const PLAN_TOURNAMENT_OPTIONS = "games: list, players: list, pairing: 'match' | 'roundRobin' | 'gauntlet', episodes: number, key: record, seats: 'balanced' | 'fixed'"
-export const PLAY_GAME_OPTIONS = 'illegalMove: record, signal: record, clock: record, maxRounds: number | null, known: record, onMove: function'
 export const RUN_TOURNAMENT_OPTIONS = 'plans: list, illegalMove: record, log: record, parallel: number, maxRounds: record, maxFailures: number, signal: record, onEvent: function, clock: record'
 export const SOLVE_GAME_OPTIONS = 'iterations: number, maxNodes: number'

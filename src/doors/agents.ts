@@ -56,7 +56,7 @@ export type { ChainEvent, ChainHappening, ChainObserver, ChainPlace } from '../a
 export type { AgentKind, ReadReply, TextReader } from '../agents/kinds/kind.js'
 export { agentMetrics } from '../agents/metrics.js'
 export { type AgentMonitor, type AgentMonitorOptions, agentMonitor } from '../agents/monitor.js'
-export { type ChainProgress, consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
+export { type ChainProgress, consoleObserver, progressObserver } from '../agents/observers.js'
 export type {
   AgentRunResult,
   ChainCall,
@@ -83,7 +83,7 @@ export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
 export { type CapturedTrajectory, type SessionTrajectories, sessionTrajectories } from '../data/capture/trajectories.js'
 export { type AgentSpeech, type AgentTemplateOptions, agentTemplate } from '../envs/agents/agentTemplate.js'
-export { type AgentScene, agentView, type OthersAs } from '../envs/agents/agentView.js'
+export type { AgentScene } from '../envs/agents/agentView.js'
 export {
   type AgentRewards,
   type AgentRole,
@@ -110,7 +110,6 @@ export {
   userView,
 } from '../envs/agents/userSimulator.js'
 export {
-  defaultGamePrompt,
   type GameEntries,
   GameEnv,
   type GameEnvOptions,
@@ -118,7 +117,6 @@ export {
   type GameText,
   type PlayedGame,
   type PromptScene,
-  seatName,
 } from '../envs/games/gameEnv.js'
 export type { ActionReader, GameShaping, GameTransition } from '../envs/games/gameScene.js'
 export { type GameTokenState, gameTokenEnv } from '../envs/games/gameTokenEnv.js'
@@ -126,7 +124,7 @@ export { type SoloGameOptions, seatTasks, soloGame } from '../envs/games/soloGam
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
 export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
-export { gameMetrics, playedGames } from '../run/games/gameMetrics.js'
+export { gameMetrics } from '../run/games/gameMetrics.js'
 export {
   type GamePlayOptions,
   type GameRunModels,
@@ -147,5 +145,4 @@ export { type CaptureAgentOptions, type CommandAgent, capture, type RunAgent } f
 export { type CaptureApp, type CaptureOptions, captureApp } from '../serve/capture/app.js'
 export { type CaptureJournal, openJournal } from '../serve/capture/journal.js'
 export type { AgentContext } from '../serve/capture/program.js'
-export { type RecordedCompletion, type RecordedGeneration, recordingEngine } from '../serve/capture/recording.js'
 export type { CaptureLimits } from '../serve/capture/sessions.js'

@@ -5,13 +5,13 @@
  * @module
  */
 
-export { gameNamed, loadGame } from '../arena/config/games.js'
-export { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'
-export { type AgentConfig, type ArenaConfig, arenaConfig, type ConfigProblem } from '../arena/config/schema.js'
+export { gameNamed } from '../arena/config/games.js'
+export { applyOverrides } from '../arena/config/overrides.js'
+export { type ArenaConfig, arenaConfig, type ConfigProblem } from '../arena/config/schema.js'
 export { type ArenaSetup, type SetupWorld, setUpArena } from '../arena/config/setup.js'
 export { type LogContents, openTournamentLog, type TournamentLog } from '../arena/matches/log.js'
 export { type Pairing, planTournament, type TournamentOptions } from '../arena/matches/plan.js'
-export { type GamePlan, type PlayOptions, playGame } from '../arena/matches/playGame.js'
+export type { GamePlan } from '../arena/matches/playGame.js'
 export type { GameRecord, MoveRecord, PendingMove } from '../arena/matches/records.js'
 export {
   type FailedGame,
@@ -35,30 +35,14 @@ export {
   type PlayerMove,
   playerFailure,
   type Scene,
-  sceneOf,
 } from '../arena/players/player.js'
 export { humanPlayer, type MixturePart, mixturePlayer, randomPlayer, tabularPlayer } from '../arena/players/simple.js'
-export { type ArenaReport, type MeasuredExploitability, renderArenaReport } from '../arena/report/page.js'
-export {
-  type ArenaFolder,
-  type FinishedArena,
-  finishArena,
-  openArena,
-  type SessionWorld,
-} from '../arena/session/arenaSession.js'
 export {
   type Exploitability,
   type ExploitabilityOptions,
   measureExploitability,
 } from '../arena/statistics/exploitability.js'
-export {
-  binomialTest,
-  groupedShare,
-  type Interval,
-  meanInterval,
-  type Trials,
-  wilsonInterval,
-} from '../arena/statistics/intervals.js'
+export { binomialTest, type Interval, type Trials, wilsonInterval } from '../arena/statistics/intervals.js'
 export type { PairScore } from '../arena/statistics/outcomes.js'
 export { type OutcomeShares, type RandomBaseline, randomBaseline } from '../arena/statistics/randomPlay.js'
 export { type Rating, ratingsOf } from '../arena/statistics/ratings.js'

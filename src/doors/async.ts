@@ -119,14 +119,12 @@ export { trajectoryReturns } from '../collectors/rollouts/turnRows.js'
 export {
   collectFromQueue,
   parseQueuePosition,
-  QUEUE_START,
   type QueueBatch,
   type QueueCollector,
   type QueueCollectorOptions,
   type QueueEnd,
   type QueuePosition,
 } from '../collectors/workers/queueCollector.js'
-export { decodeRollout, encodeRollout } from '../collectors/workers/rolloutBytes.js'
 export {
   type RolloutWorkerOptions,
   runRolloutWorker,

@@ -9,11 +9,7 @@ export { AGENT_ROWS, type AgentRowTask, type AgentTask, agentTask } from '../dat
 export { CONVERSATION_ROW, PREFERENCE_ROW, type PreferencePair } from '../data/datasets/conversationRows.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions } from '../data/datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from '../data/datasets/ifEval.js'
-export {
-  INSTRUCTION_ARGUMENTS,
-  type InstructionArguments,
-  type InstructionId,
-} from '../data/datasets/ifEvalInstructions.js'
+export { INSTRUCTION_ARGUMENTS } from '../data/datasets/ifEvalInstructions.js'
 export { boxedAnswer, MATH, type MathRow } from '../data/datasets/math.js'
 export {
   type DatasetAccess,
@@ -29,7 +25,6 @@ export {
   type PlainRow,
   type QueryRow,
   ROWS,
-  tasksOfRows,
   withColumns,
 } from '../data/datasets/rows.js'
 export { type CompletionStyle, supervisedCompletion } from '../data/datasets/wordProblems/supervisedCompletion.js'

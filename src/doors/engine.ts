@@ -8,24 +8,14 @@
 import '../engine/defaultBackend.js'
 
 export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '../data/gradients.js'
-export { adoptTensor, type Jitted, jit } from '../engine/jit.js'
-export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum } from '../engine/masked.js'
+export { type Jitted, jit } from '../engine/jit.js'
+export { masked } from '../engine/masked.js'
 export { BACKEND_NAME } from '../engine/onnxruntime/backend.js'
 export { KernelError } from '../engine/onnxruntime/origin.js'
 export type { EngineStats, RuntimeOptions } from '../engine/onnxruntime/runtime.js'
 export { type AttentionSource, attention, MASKED } from '../engine/ops/attention.js'
-export { type LayerNormParams, layerNorm } from '../engine/ops/layerNorm.js'
-export {
-  entropy,
-  gatherLogProbs,
-  type TokenScores,
-  type TokenScoresOptions,
-  tokenScores,
-} from '../engine/ops/logProbs.js'
-export { rmsNorm } from '../engine/ops/rmsNorm.js'
+export { entropy, gatherLogProbs } from '../engine/ops/logProbs.js'
 export { type RotaryTable, rotary } from '../engine/ops/rotary.js'
-export { type ScaledMatMulOptions, scaledMatMul } from '../engine/ops/scaledMatMul.js'
-export { swiGlu } from '../engine/ops/swiGlu.js'
 export { debugOwnership, liveOwned, type OwnedSite, type OwnershipDebugging } from '../engine/ownership.js'
 export type { Hosted, Prepared, PreparedArguments } from '../engine/prepared.js'
 export { type Region, region, useOwned } from '../engine/region.js'
@@ -40,7 +30,6 @@ export {
   ownedCount,
   scope,
   TENSORS,
-  tensorsOf,
 } from '../engine/scope.js'
 export {
   BACKENDS,

@@ -33,7 +33,6 @@ export { MATH_SYSTEM_PROMPT } from '../envs/mathEnv.js'
 export type { MultiTurnEntries, MultiTurnState, TurnParts, TurnResult, TurnReward } from '../envs/multiTurnEnv.js'
 export type { TokenEnvState } from '../envs/tokenEnv.js'
 export { rewardAtMost, type ThinkingEntries } from '../envs/transforms/addThinkingPrompt.js'
-export { cutReply } from '../envs/transforms/cutReply.js'
 export type {
   DrawnRow,
   Kept,
@@ -46,14 +45,13 @@ export type {
   TaskEntry,
 } from '../envs/transforms/dataLoadingPrimer.js'
 export type { FormatEntries } from '../envs/transforms/formatPenalty.js'
-export { givenMessages } from '../envs/transforms/givenMessages.js'
 export type { KeptEntries } from '../envs/transforms/keptReply.js'
 export type { KLPenaltyOptions } from '../envs/transforms/klComputation.js'
 export type { LengthEntries } from '../envs/transforms/overlongPenalty.js'
 export type { InputMode } from '../envs/transforms/responses.js'
 export type { LogProbRows } from '../envs/transforms/retrieveLogProb.js'
 export { type OnAnswer, type PartEntries, type RewardKey, rewardKey } from '../envs/transforms/rewardEntries.js'
-export type { NeededTask, RewardReading, RewardState, When } from '../envs/transforms/rewardTransform.js'
+export type { RewardReading, When } from '../envs/transforms/rewardTransform.js'
 export type { PromptOf, ScoreInput, TokensInput } from '../envs/transforms/scoreInput.js'
 export type { SegmentEntries } from '../envs/transforms/segments.js'
 export type { BudgetEntries } from '../envs/transforms/tokenBudget.js'

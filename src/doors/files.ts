@@ -9,18 +9,12 @@ import '../engine/defaultBackend.js'
 export { type ByteSource, memoryBytes } from '../core/byteSource.js'
 export type { HostArray } from '../core/hostArray.js'
 export { sipHash } from '../core/sipHash.js'
-export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
+export { type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
 export type { PackageFailure } from '../data/codecs/optionalPackage.js'
-export {
-  type ParquetFailure,
-  type ParquetInfo,
-  parquetInfo,
-  type ReadParquetOptions,
-  readParquet,
-} from '../data/codecs/parquet.js'
+export { type ParquetFailure, type ReadParquetOptions, readParquet } from '../data/codecs/parquet.js'
 export type { ParquetType } from '../data/codecs/parquetTypes.js'
 export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from '../data/codecs/parquetWrite.js'
-export { decodeValue, encodeValue, type Json, type ValueCodec } from '../data/codecs/plainValues.js'
+export { encodeValue, type Json, type ValueCodec } from '../data/codecs/plainValues.js'
 export {
   decodeSafetensors,
   encodeSafetensors,
@@ -37,7 +31,6 @@ export {
   type SafetensorsReadFailure,
   writeSafetensors,
 } from '../data/codecs/safetensorsFile.js'
-export type { SafetensorsEntry } from '../data/codecs/safetensorsHeader.js'
 export { openCheckpoint, type ShardOptions, shardedSafetensors } from '../data/codecs/safetensorsShards.js'
 export {
   asInt32,
@@ -46,7 +39,6 @@ export {
   type StorageType,
   type StoredArray,
 } from '../data/codecs/storage.js'
-export { type BoardEvent, encodeBoardEvent } from '../data/codecs/tensorBoard.js'
 export {
   readTensorDict,
   readTensorDictAt,
@@ -55,7 +47,7 @@ export {
   writeTensorDict,
 } from '../data/codecs/tensorDictFile.js'
 export { decodeTensorDict, decodeTensorDictAt, type TensorDictReadOptions } from '../data/codecs/tensorDictFileRead.js'
-export { encodeTensorDict, type TensorDictFileOptions, tensorDictParts } from '../data/codecs/tensorDictFileWrite.js'
+export { encodeTensorDict, type TensorDictFileOptions } from '../data/codecs/tensorDictFileWrite.js'
 export {
   decodeTrajectories,
   encodeTrajectories,

@@ -39,21 +39,9 @@ export {
   playersOf,
   replayGame,
 } from '../envs/games/game.js'
-export {
-  type ActionFailure,
-  type GamePromptOptions,
-  gamePrompt,
-  nextGamePrompt,
-  parseAction,
-} from '../envs/games/gameText.js'
+export { type ActionFailure, type GamePromptOptions, gamePrompt, parseAction } from '../envs/games/gameText.js'
 export { type HexOptions, type HexPosition, hex } from '../envs/games/hex.js'
-export {
-  afterIllegalMove,
-  checkIllegalMoveRule,
-  forfeitReturns,
-  type IllegalMoveOutcome,
-  type IllegalMoveRule,
-} from '../envs/games/illegalMove.js'
+export type { IllegalMoveRule } from '../envs/games/illegalMove.js'
 export { type KuhnPokerOptions, type KuhnPokerPosition, kuhnPoker } from '../envs/games/kuhnPoker.js'
 export { type LeducPokerOptions, type LeducPokerPosition, leducPoker } from '../envs/games/leducPoker.js'
 export { type LiarsDiceOptions, type LiarsDicePosition, liarsDice } from '../envs/games/liarsDice.js'

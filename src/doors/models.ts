@@ -9,17 +9,10 @@ import '../engine/defaultBackend.js'
 export type { Completions } from '../data/completions.js'
 export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../learners/memoryEstimate.js'
 export type { HistoryTokens } from '../modules/historyPolicy.js'
-export {
-  type Adapter,
-  initialLora,
-  type LoraParams,
-  loraScalings,
-  mergeLora,
-  withLora,
-} from '../modules/lora/adapter.js'
+export { type Adapter, initialLora, type LoraParams, mergeLora, withLora } from '../modules/lora/adapter.js'
 export { DEFAULT_LORA, type LoraConfig, type LoraScaling, loraConfig } from '../modules/lora/config.js'
 export { type AdapterFilesOptions, adapterFiles, type LoadedAdapter, loadAdapter } from '../modules/lora/peft.js'
-export { adapterFromWeights, adapterWeights } from '../modules/lora/weights.js'
+export { adapterWeights } from '../modules/lora/weights.js'
 export {
   BARE_CHAT,
   CHAT_ML,
@@ -41,9 +34,7 @@ export {
   loadWeights,
   makeParams,
   type TextOptions,
-  textFromFiles,
 } from '../modules/pretrained/pretrained.js'
-export type { TextFiles } from '../modules/pretrained/readTextFiles.js'
 export { type PretrainedFilesOptions, pretrainedFiles, type SaveOptions } from '../modules/pretrained/saveModel.js'
 export { sharedParams } from '../modules/pretrained/sharedParams.js'
 export { untieEmbeddings } from '../modules/pretrained/untie.js'
@@ -60,7 +51,7 @@ export type {
   RopeScaling,
   RotaryDescription,
 } from '../modules/transformer/config/description.js'
-export { ARCHITECTURES, formatConfig, parseConfig } from '../modules/transformer/config.js'
+export { formatConfig, parseConfig } from '../modules/transformer/config.js'
 export type { FilledPlaces } from '../modules/transformer/filledPlaces.js'
 export {
   forwardSegment,
@@ -75,13 +66,4 @@ export { initialParams, type Params, parameterCount, parameterShapes } from '../
 export { type RotaryTableOptions, type RotaryTables, rotaryTables } from '../modules/transformer/rotaryTables.js'
 export { type CompletionBatch, completionLogits } from '../modules/transformer/score.js'
 export { makeScorer, type Scorer } from '../modules/transformer/scorer.js'
-export {
-  initialValueHead,
-  loadValueHead,
-  makeValuer,
-  stateValues,
-  type Valuer,
-  valueHeadFiles,
-  valueHeadShapes,
-  withoutValueHead,
-} from '../modules/valueHead.js'
+export { initialValueHead, withoutValueHead } from '../modules/valueHead.js'

@@ -11,14 +11,11 @@ export {
   type Arithmetic,
   type ArithmeticFailure,
   type ArithmeticOptions,
-  exactValue,
   floatValue,
-  literalsOf,
   type Operator,
   parseArithmetic,
 } from '../data/arithmetic.js'
-export { decimalOf, type Rational, rational } from '../data/rational.js'
-export { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../data/rewardKL.js'
+export type { RewardKLForm } from '../data/rewardKL.js'
 export type { AnswerReward, AnswerRewardOptions } from '../envs/rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from '../envs/rewards/codeTests.js'
 export {
@@ -29,13 +26,7 @@ export {
   countdownReward,
   countdownTasks,
 } from '../envs/rewards/countdown.js'
-export {
-  type FormatRule,
-  type FormatScore,
-  type FormatScoreOptions,
-  formatReward,
-  formatScore,
-} from '../envs/rewards/format.js'
+export { type FormatRule, type FormatScoreOptions, formatReward } from '../envs/rewards/format.js'
 export { type GSM8KReward, type GSM8KRewardOptions, gsm8kAnswerReward, gsm8kReward } from '../envs/rewards/gsm8k.js'
 export type { CheckContext } from '../envs/rewards/ifEval/check.js'
 export {

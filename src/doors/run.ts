@@ -24,19 +24,8 @@ export {
 export type { HeldOut } from '../run/define/modelRun.js'
 export type { PolicyRun, PolicyRunSettings, PolicySampler, RunPlan } from '../run/define/policyParts.js'
 export { type VLLMSamplerOptions, vLLMSampler } from '../run/define/vLLMSampler.js'
-export {
-  ALARM_KINDS,
-  type Alarm,
-  type AlarmKind,
-  type AlarmLimits,
-  DEFAULT_ALARM_LIMITS,
-} from '../run/metrics/alarms.js'
-export {
-  type BatchMetrics,
-  batchMetrics,
-  type TrajectoryNumbers,
-  trajectoryNumbers,
-} from '../run/metrics/batchMetrics.js'
+export { type Alarm, type AlarmKind, type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../run/metrics/alarms.js'
+export type { BatchMetrics } from '../run/metrics/batchMetrics.js'
 export type { EvaluationPart, Measure, Scores } from '../run/metrics/evaluation.js'
 export type {
   EvaluationRecord,

@@ -29,12 +29,7 @@ export type {
 export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 export type { WeightTransport } from '../modules/generation/engineMessages.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from '../modules/generation/folderEngine.js'
-export {
-  collectEvents,
-  type Generated,
-  type GeneratedCompletion,
-  generateAll,
-} from '../modules/generation/generateAll.js'
+export { type Generated, type GeneratedCompletion, generateAll } from '../modules/generation/generateAll.js'
 export {
   type Completion,
   type CompletionGenerator,
@@ -63,8 +58,7 @@ export {
 } from '../modules/generation/policy/enginePolicy.js'
 export type { Truncation } from '../modules/generation/policy/requestPlan.js'
 export type { Rounding } from '../modules/generation/runner/modelRunner.js'
-export { makeRunner, type RunnerOptions } from '../modules/generation/runner/runner.js'
-export { addToken, countTokens, type OwnCounts, type TokenCounts } from '../modules/generation/sampling/counts.js'
+export { countTokens, type OwnCounts } from '../modules/generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from '../modules/generation/sampling/logProbs.js'
 export {
   checkSampling,
@@ -74,7 +68,6 @@ export {
 } from '../modules/generation/sampling/params.js'
 export { type SampledToken, type SampleState, sampleToken } from '../modules/generation/sampling/sampleToken.js'
 export {
-  bannedTokens,
   type Finish,
   readEnd,
   readTokens,

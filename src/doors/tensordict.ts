@@ -19,7 +19,6 @@ export {
   dataSpec,
   type Infer,
   type LeafSpec,
-  mergeSpecs,
   metaSpec,
   type NodeSpec,
   nodeSpec,
@@ -29,7 +28,6 @@ export {
   type Spec,
   type SpecMismatch,
   sameSpec,
-  specOf,
   tensorSpec,
 } from '../data/spec.js'
 export type { JoinOptions } from '../data/tensorDict/alike.js'
@@ -75,10 +73,8 @@ export type {
 export {
   type Data,
   data,
-  filledRows,
   fromPadded,
   isLeaf,
-  joinRows,
   type Leaf,
   type Meta,
   meta,

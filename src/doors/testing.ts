@@ -15,12 +15,9 @@ export {
   ratedBatch,
 } from '../testing/advantageLaws.js'
 export {
-  anyBatchShape,
   anyHistory,
   anyKey,
   anyMessage,
-  anyName,
-  anyRagged,
   anyTask,
   anyTensorDict,
   type TensorDictOptions,

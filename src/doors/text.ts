@@ -12,7 +12,6 @@ export {
   extendHistory,
   type FilePart,
   History,
-  hashHistory,
   type ImagePart,
   lastMessage,
   type MediaPart,
@@ -43,7 +42,6 @@ export {
   renderText,
   type TemplateVariables,
   type TextSpan,
-  withToolPrompt,
 } from '../text/template/chatTemplate.js'
 export type { ContentForm } from '../text/template/content.js'
 export { fromText, inverseOf, type ParsedText } from '../text/template/fromText.js'
@@ -89,17 +87,8 @@ export {
   textTokenizer,
 } from '../text/tokenizer/textTokenizer.js'
 export { type CallParser, JSONCallParser, XMLBlockParser } from '../text/toolCalls/blockParsers.js'
-export {
-  type AnswerReading,
-  callIds,
-  callsInText,
-  MALFORMED_CALL,
-  type MessageReading,
-  messageOfCalls,
-  messageOfText,
-  type ReadCalls,
-} from '../text/toolCalls/callMessage.js'
-export { hasSpecialTags, TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
+export { MALFORMED_CALL } from '../text/toolCalls/callMessage.js'
+export { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 export type { ToolDelta, WrittenCall } from '../text/toolCalls/machine.js'
 export {
   type ReadText,

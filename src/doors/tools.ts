@@ -27,7 +27,7 @@ export {
 } from '../core/sandbox.js'
 export type { Episode } from '../envs/base/episode.js'
 export type { ToolFailure } from '../envs/base/toolFailure.js'
-export { type CommandBlock, commandBlock, guardMultiLine, type MultiLineCommands } from '../envs/mlgym/commandBlock.js'
+export { type CommandBlock, commandBlock } from '../envs/mlgym/commandBlock.js'
 export { type MakeMLGymOptions, makeMLGym } from '../envs/mlgym/makeMLGym.js'
 export {
   type MLGymEnvState,
@@ -68,7 +68,7 @@ export {
 } from '../envs/resources/toolEnvironment.js'
 export type { AcquireOptions } from '../envs/resources/waitingLine.js'
 export { answerTool, summarizeTool } from '../envs/tools/answerTools.js'
-export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
+export type { AskedCalls, CallFinder } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
   type BrowserFailure,
@@ -83,12 +83,11 @@ export type { ActionResult, BrowserAction, BrowserLimits } from '../envs/tools/b
 export { BrowserTransform, browserTool } from '../envs/tools/browserTool.js'
 export { type CalculatorOptions, calculator } from '../envs/tools/calculator.js'
 export type { CellTool, CellToolOptions } from '../envs/tools/cellTool.js'
-export { type CodeFence, codeFences } from '../envs/tools/codeFences.js'
 export { type ContextFoldingOptions, contextFolding, type FoldingOptions } from '../envs/tools/contextFolding.js'
 export { type DocumentedToolFailure, type DocumentedToolOptions, documentedTool } from '../envs/tools/documentedTool.js'
 export type { FileRequest, FileSession } from '../envs/tools/fileSession.js'
 export { type FileToolsOptions, fileTools } from '../envs/tools/fileTools.js'
-export type { JavaScriptCell, JavaScriptLimits } from '../envs/tools/javascriptThread.js'
+export type { JavaScriptLimits } from '../envs/tools/javascriptThread.js'
 export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from '../envs/tools/javascriptTool.js'
 export { bm25Index, denseIndex, type Embed, type PassageIndex } from '../envs/tools/localIndex.js'
 export type { McpAddress, McpFailure, McpLimits, McpLink, McpProgram, McpServer, McpWorld } from '../envs/tools/mcp.js'
@@ -134,7 +133,7 @@ export {
   type ToolTransformOptions,
   toolTransform,
 } from '../envs/tools/toolTransform.js'
-export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
+export { type WorldToolOptions, worldTool } from '../envs/tools/worldTool.js'
 export { type ChessPuzzle, type ChessState, chessWorld } from '../envs/worlds/chess.js'
 export {
   type HouseholdGoal,
@@ -159,7 +158,6 @@ export {
   type ShopState,
   type ShopTask,
   shopCatalogue,
-  shopScore,
   shopSolution,
   shopTasks,
   shopWorld,

@@ -5,7 +5,7 @@
  * @module
  */
 export { type ConsoleOptions, consoleSink } from '../tracking/console.js'
-export { eventLine, parseEventLine } from '../tracking/eventLines.js'
+export { parseEventLine } from '../tracking/eventLines.js'
 export { jsonlSink } from '../tracking/jsonl.js'
 export { type LoopEvent, type LoopOptions, type LoopTracker, trackLoop } from '../tracking/loop.js'
 export {
@@ -16,7 +16,6 @@ export {
 } from '../tracking/metricsServer.js'
 export { type MlflowOptions, mlflowSink } from '../tracking/mlflow.js'
 export { type OpenTelemetryFailure, type OpenTelemetryOptions, openTelemetrySink } from '../tracking/openTelemetry.js'
-export { phaseSpans } from '../tracking/phases.js'
 export { type PrometheusOptions, type PrometheusSink, prometheusSink } from '../tracking/prometheus.js'
 export {
   type PhaseSpan,
@@ -29,7 +28,7 @@ export {
   type TrackedEvent,
 } from '../tracking/sink.js'
 export { tensorBoardSink } from '../tracking/tensorBoard.js'
-export { type TrackedSession, trackedEvents } from '../tracking/trackedEvents.js'
+export type { TrackedSession } from '../tracking/trackedEvents.js'
 export { type TrackedRunOptions, trackedRun } from '../tracking/trackedRun.js'
 export { makeTracker, type SinkReport, type Tracker, type TrackerOptions } from '../tracking/tracker.js'
 export { type TrackioOptions, trackioSink } from '../tracking/trackio.js'

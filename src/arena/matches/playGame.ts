@@ -3,10 +3,8 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { drawChance, type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { afterIllegalMove, forfeitReturns, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
-import { PLAY_GAME_OPTIONS } from '../optionKinds.js'
 import {
   type IllegalAttempt,
   type MoveUsage,
@@ -138,9 +136,9 @@ const decisionsOf = async (turns: readonly Turn[], options: PlayOptions) => {
  * Errors   `Left(PlayerFailure)` if a player cannot move or the signal aborts. The game then has no
  *          result, and can be continued with the moves so far in `known`.
  */
-export const playGame = (plan: GamePlan, options: PlayOptions): TaskEither<PlayerFailure, GameRecord> => {
-  checkOptions('playGame', options, PLAY_GAME_OPTIONS)
-  return async () => {
+export const playGame =
+  (plan: GamePlan, options: PlayOptions): TaskEither<PlayerFailure, GameRecord> =>
+  async () => {
     const { game, seats, id, matchup, episode, round } = plan
     const moves: MoveRecord[] = []
     const ended = (
@@ -183,4 +181,3 @@ export const playGame = (plan: GamePlan, options: PlayOptions): TaskEither<Playe
       state = game.apply(state, turn === 'simultaneous' ? actions : actions[0]!)
     }
   }
-}

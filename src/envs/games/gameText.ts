@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { checkOptions } from '../../core/options.js'
 import { type Message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
-import { GAME_PROMPT_OPTIONS, NEXT_GAME_PROMPT_OPTIONS } from '../optionKinds.js'
+import { GAME_PROMPT_OPTIONS } from '../optionKinds.js'
 import type { Game, GameState } from './game.js'
 
 export interface GamePromptOptions {
@@ -79,10 +79,7 @@ export const nextGamePrompt = <P>(
   game: Game<P>,
   state: GameState<P>,
   { player, ...options }: GamePromptOptions & { readonly player: number },
-): string => {
-  checkOptions('nextGamePrompt', options, NEXT_GAME_PROMPT_OPTIONS)
-  return ['You see:', ...sightOf('nextGamePrompt', { game, state, player }, options)].join('\n')
-}
+): string => ['You see:', ...sightOf('nextGamePrompt', { game, state, player }, options)].join('\n')
 
 /** Ignores case and white space. */
 const plain = (text: string): string => text.replace(/\s/g, '').toLowerCase()

@@ -1,7 +1,7 @@
 /** The format of an answer: blocks in tags, each once, in order, with nothing outside. */
 import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
-import { FORMAT_REWARD_OPTIONS, FORMAT_SCORE_OPTIONS } from '../optionKinds.js'
+import { FORMAT_REWARD_OPTIONS } from '../optionKinds.js'
 import { replyOf } from './reply.js'
 import type { Reward } from './reward.js'
 
@@ -86,7 +86,6 @@ const isBare = (text: string, places: readonly Place[]): boolean => {
  * formatScore('<think>2 + 2</think><answer>4</answer> So.').kept // { blocks: true, order: true, outside: false }
  */
 export const formatScore = (completion: string, options: FormatScoreOptions = {}): FormatScore => {
-  checkOptions('formatScore', options, FORMAT_SCORE_OPTIONS)
   const { blocks, rules, factor, endOfTurn } = checkFormat('formatScore', options)
   const text = completion.endsWith(endOfTurn) ? completion.slice(0, completion.length - endOfTurn.length) : completion
   const places = blocks.map((tag) => onlyBlock(text, tag)).filter((place) => place !== undefined)

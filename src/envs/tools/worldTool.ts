@@ -8,7 +8,7 @@ import type { TextWorld, WorldView } from '../worlds/textWorld.js'
 import { type Tool, tool, toolFailure } from './tool.js'
 
 /** The state of a world tool: the world, and the score so far. */
-export interface WorldToolState<S = unknown> {
+interface WorldToolState<S = unknown> {
   readonly world: S
   readonly score: number
 }

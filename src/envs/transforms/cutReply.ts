@@ -1,13 +1,11 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type History, type Message, textOf } from '../../text/history/history.js'
 import { answerRanges, THINK_TAGS, type ThoughtTags } from '../../text/toolCalls/thoughts.js'
-import { CUT_REPLY_OPTIONS } from '../optionKinds.js'
 import { allKept, KEPT_SPEC, type KeptEntries } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 
@@ -55,7 +53,6 @@ const cutAt = (reply: Message, length: number): Message => ({
 export const cutReply = (
   options: CutReplyOptions,
 ): Transform<null, HistoryPrompt, KeptEntries, CutAction, HistoryAction> => {
-  checkOptions('cutReply', options, CUT_REPLY_OPTIONS)
   const { after } = options
   if (after.length === 0 || after.includes(''))
     throw new RangeError(`cutReply: after must be texts, got ${JSON.stringify(after)}`)

@@ -20,7 +20,7 @@ import { type ChatTemplate, chatTemplate } from '../../text/template/chatTemplat
 import { templateSource } from '../../text/template/named.js'
 import { turnEndOf } from '../../text/template/turnEnd.js'
 import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import { LOAD_PRETRAINED_OPTIONS, LOAD_TEXT_OPTIONS, TEXT_FROM_FILES_OPTIONS } from '../optionKinds.js'
+import { LOAD_PRETRAINED_OPTIONS, LOAD_TEXT_OPTIONS } from '../optionKinds.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { checkFallback, type FallbackFormat, withFormat } from './chatFormats.js'
@@ -120,7 +120,6 @@ const endOfTurnOf = (
  *          missing template or end token.
  */
 export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Either<ModelFailure, ModelText> => {
-  checkOptions('textFromFiles', options, TEXT_FROM_FILES_OPTIONS)
   const { templateName, now, fallbackFormat } = options
   const known = fallbackFormat === undefined ? given : withFormat(given, fallbackFormat)
   const { folder, tokenizer, settings, template, templates = {} } = known

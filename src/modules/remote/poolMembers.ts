@@ -8,7 +8,7 @@ import type { EngineClient } from '../../data/engineClient.js'
 import type { GenerationFailure } from '../../data/generation.js'
 
 /** The reason for withdrawing a member: its own failure, or an order. */
-export type Withdrawal = { readonly by: 'failure' | 'order'; readonly reason: string }
+type Withdrawal = { readonly by: 'failure' | 'order'; readonly reason: string }
 
 /** The current state of a member. */
 export interface PoolMember {

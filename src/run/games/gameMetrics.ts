@@ -7,7 +7,7 @@ import type { Game } from '../../envs/games/game.js'
 import type { PlayedGame } from '../../envs/games/gameEnv.js'
 
 /** Returns the games of a batch, as they stand after their last turn. */
-export const playedGames = (batch: TensorDict): readonly PlayedGame[] => {
+const playedGames = (batch: TensorDict): readonly PlayedGame[] => {
   const entry = find(batch, ['next', 'game'])
   if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data')
     throw new RangeError('playedGames: the batch has no games')
