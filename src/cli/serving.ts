@@ -54,6 +54,12 @@ export const serverOptions = (): readonly Option[] => [
     '--thoughts <kind>',
     "'searched': calls in the model's thoughts count; 'none': thoughts are part of the text (default: apart, by the tags of its chat template)",
   ).choices(['searched', 'none']),
+  new Option(
+    '--tool-choice-required <how>',
+    'tool_choice "required", which needs constrained decoding: refuse it, or treat it as "auto" and count it',
+  )
+    .choices(['refuse', 'auto'])
+    .default('refuse'),
   new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0),
   new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
     .argParser(seconds)
@@ -73,6 +79,7 @@ export interface ToolFlags {
   readonly toolCallParser?: ToolCallFormat | 'none'
   readonly toolPrompt?: ToolCallFormat
   readonly thoughts?: 'searched' | 'none'
+  readonly toolChoiceRequired: ServeFeatures['toolChoiceRequired']
 }
 
 /**
@@ -81,8 +88,10 @@ export interface ToolFlags {
  */
 export const loadModel = async (
   given: string,
-  { toolCallParser, toolPrompt, thoughts }: ToolFlags,
-): Promise<ModelToServe & { readonly reading: Pick<ServeFeatures, 'toolCalls' | 'thoughts'> }> => {
+  { toolCallParser, toolPrompt, thoughts, toolChoiceRequired }: ToolFlags,
+): Promise<
+  ModelToServe & { readonly reading: Pick<ServeFeatures, 'toolCalls' | 'toolChoiceRequired' | 'thoughts'> }
+> => {
   if (toolPrompt !== undefined && (toolCallParser ?? toolPrompt) !== toolPrompt)
     throw new CommandError(`--tool-call-parser must be the format of --tool-prompt, ${toolPrompt}`)
   const { base, name } = await locatedModel(given)
@@ -94,6 +103,7 @@ export const loadModel = async (
     throw new CommandError(`--tool-call-parser: ${TOOLS_NOT_SHOWN}`)
   const reading = {
     toolCalls: toolCallParser ?? toolCallFormatOf(template),
+    toolChoiceRequired,
     thoughts: thoughts ?? thoughtTagsOf(template.source),
   }
   return { folder: name, ...rest, text: { ...text, template }, reading }

@@ -22,6 +22,7 @@ import { responseMemory } from './requests/responseMemory.js'
 import {
   DEFAULT_LIMITS,
   keySequence,
+  relaxedChoices,
   requestRegister,
   type Served,
   type ServeOptions,
@@ -99,9 +100,16 @@ const health = async ({ engine }: Served): Promise<Answer> => {
   return E.right(new Response(null, { status: isAlive ? 200 : 503 }))
 }
 
-const metrics = async ({ engine, model, adapters }: Served): Promise<Answer> =>
+const metrics = async ({ engine, model, adapters, features, relaxedChoices: relaxed }: Served): Promise<Answer> =>
   E.right(
-    await metricsAnswer([{ metrics: await engine.metrics(), model: model.names[0]!, adapters: [...adapters.keys()] }]),
+    await metricsAnswer([
+      {
+        metrics: await engine.metrics(),
+        model: model.names[0]!,
+        adapters: [...adapters.keys()],
+        ...(features.toolChoiceRequired === 'auto' && { relaxedChoices: relaxed.count() }),
+      },
+    ]),
   )
 
 const ENDPOINTS: readonly Endpoint[] = [
@@ -139,7 +147,18 @@ const CONTROL: readonly Endpoint[] = [
 ]
 
 const servedOf = (options: ServeOptions): Served => {
-  const { engine, model, text, key, limits, access, features, responses: known, world: given } = options
+  const {
+    engine,
+    model,
+    text,
+    key,
+    limits,
+    access,
+    features,
+    responses: known,
+    relaxedChoices: relaxed,
+    world: given,
+  } = options
   const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: reportError, ...given }
   return {
     engine,
@@ -152,6 +171,7 @@ const servedOf = (options: ServeOptions): Served => {
       control: 'off',
       readAdapter: null,
       toolCalls: 'none',
+      toolChoiceRequired: 'refuse',
       thoughts: thoughtTagsOf(text.template.source),
       logProbsMode: 'raw_logprobs',
       ...features,
@@ -163,6 +183,7 @@ const servedOf = (options: ServeOptions): Served => {
     loading: new Set(),
     weights: weightLabels(),
     responses: known ?? responseMemory(),
+    relaxedChoices: relaxed ?? relaxedChoices(),
   }
 }
 

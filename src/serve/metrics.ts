@@ -76,9 +76,11 @@ export interface ReportedEngine {
   readonly metrics: EngineMetrics
   readonly model: string
   readonly adapters: readonly string[]
+  /** Requests whose `tool_choice: "required"` was treated as "auto", if the server does that. */
+  readonly relaxedChoices?: number
 }
 
-const familiesOf = ({ metrics, model, adapters }: ReportedEngine): readonly Family[] => {
+const familiesOf = ({ metrics, model, adapters, relaxedChoices }: ReportedEngine): readonly Family[] => {
   const labels = { model_name: model, engine: '0' }
   const adapterInfo = family('vllm:lora_requests_info', 'Adapters that are loaded.', 'gauge', [
     {
@@ -90,7 +92,24 @@ const familiesOf = ({ metrics, model, adapters }: ReportedEngine): readonly Fami
       value: 1,
     },
   ])
-  return [...gauges(metrics, labels), ...counters(metrics, labels), ...histograms(metrics, labels), adapterInfo]
+  const relaxed =
+    relaxedChoices === undefined
+      ? []
+      : [
+          family(
+            'tandem:tool_choice_required_as_auto_total',
+            'Requests with "required" treated as "auto".',
+            'counter',
+            [{ labels, value: relaxedChoices }],
+          ),
+        ]
+  return [
+    ...gauges(metrics, labels),
+    ...counters(metrics, labels),
+    ...histograms(metrics, labels),
+    adapterInfo,
+    ...relaxed,
+  ]
 }
 
 /**

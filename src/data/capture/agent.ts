@@ -44,6 +44,11 @@ export interface OpenAgent<in T extends Task = Task> {
   readonly drop: (ids: readonly string[]) => Promise<void>
   /** The number of calls that programs made after their end, which were refused. */
   readonly lateCalls: () => number
+  /**
+   * The number of calls whose `tool_choice: "required"` was treated as "auto". Absent if they are
+   * refused.
+   */
+  readonly relaxedToolChoices?: () => number
   /** Aborts running attempts and closes the server. The engine stays open. */
   readonly close: () => Promise<void>
 }

@@ -147,6 +147,7 @@ interface StepCounts {
   omittedGroups: number
   splitConversations: number
   lateCalls: number
+  relaxedToolChoices?: number
 }
 
 const asJson = (position: CollectorPosition): Json => position as unknown as Json // plain JSON, by its contract
@@ -191,7 +192,8 @@ const agentSource = <T extends Task>({
         async () => {
           const opened = await rules()
           Object.assign(counts, { failedAttempts: 0, omittedGroups: 0, splitConversations: 0 })
-          const before = opened.agent.lateCalls()
+          const { lateCalls, relaxedToolChoices } = opened.agent
+          const before = { late: lateCalls(), relaxed: relaxedToolChoices?.() ?? 0 }
           const collect = collectSessions(
             { ...sessions, ...opened },
             {
@@ -210,7 +212,8 @@ const agentSource = <T extends Task>({
           const at = positionOf(position) ?? { batch: 0, remembered: {} }
           const result = await dynamicSampling({ collect }, rule)(at)()
           log.flush()
-          counts.lateCalls = opened.agent.lateCalls() - before
+          counts.lateCalls = lateCalls() - before.late
+          if (relaxedToolChoices) counts.relaxedToolChoices = relaxedToolChoices() - before.relaxed
           if (result._tag === 'Left') return result
           const { batch, position: next, sampling } = result.right
           return {

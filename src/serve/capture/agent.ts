@@ -15,6 +15,7 @@ import { type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/form
 import { CAPTURE_COMMAND_OPTIONS, CAPTURE_FUNCTION_OPTIONS } from '../optionKinds.js'
 import { TOOLS_NOT_SHOWN } from '../requests/chat.js'
 import { apiFailure, errorBody } from '../requests/failure.js'
+import { relaxedChoices } from '../requests/served.js'
 import { type CaptureApp, captureApp } from './app.js'
 import { type AgentContext, type CommandLine, commandProgram, type Program } from './program.js'
 
@@ -32,6 +33,11 @@ interface SharedOptions {
    * shows no tools. Default: the template as it is.
    */
   readonly toolPrompt?: ToolCallFormat
+  /**
+   * Treatment of requests with `tool_choice: "required"`, which needs constrained decoding: refused
+   * with 400, or treated as "auto" and counted in the metric `relaxedToolChoices`. Default `refuse`.
+   */
+  readonly toolChoiceRequired?: 'refuse' | 'auto'
   /** Address to listen on. Default: this computer only. */
   readonly host?: string
   /** Port to listen on. Default 0: a free one. */
@@ -123,13 +129,16 @@ const opened = async <T extends Task>(
   },
 ): Promise<OpenAgent<T>> => {
   const text = textFor(own, options)
+  const { toolChoiceRequired = 'refuse' } = options
+  const relaxed = relaxedChoices()
   const app: CaptureApp = captureApp(
     {
       engine,
       text,
       model: { names: ['policy'], root: 'policy' },
       key: keyFromSeed(0),
-      features: { toolCalls: options.toolCalls ?? toolCallFormatOf(text.template) },
+      features: { toolCalls: options.toolCalls ?? toolCallFormatOf(text.template), toolChoiceRequired },
+      relaxedChoices: relaxed,
     },
     { unknown: 'refuse', limits: { idleMs: Number.POSITIVE_INFINITY } },
   )
@@ -209,6 +218,7 @@ const opened = async <T extends Task>(
     play,
     drop: app.drop,
     lateCalls: () => late,
+    ...(toolChoiceRequired === 'auto' && { relaxedToolChoices: relaxed.count }),
     close: async () => {
       all.stop()
       await server.close({ graceMs: 0, atLimit: async () => {}, cutMs: 1000 })

@@ -22,7 +22,7 @@ import { CAPTURE_APP_OPTIONS } from '../optionKinds.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import { REQUEST_LIMITS } from '../requests/limits.js'
-import { DEFAULT_LIMITS, type ServedModel, type ServeOptions } from '../requests/served.js'
+import { DEFAULT_LIMITS, relaxedChoices, type ServedModel, type ServeOptions } from '../requests/served.js'
 import { promptThread } from '../routes/promptThread.js'
 import type { PromptPath } from '../routes/readers.js'
 import { answerCall, type CaptureCallOptions } from './calls.js'
@@ -171,8 +171,10 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
   const world = { calendar: liveCalendar, ids: liveIds, report: reportError, ...serve.world }
   const apiKeys = serve.access?.apiKeys ?? []
   const maxBytes = serve.limits?.maxBodyBytes ?? DEFAULT_LIMITS.maxBodyBytes
+  const relaxed = serve.relaxedChoices ?? relaxedChoices()
   const plain = serveApp({
     ...serve,
+    relaxedChoices: relaxed,
     access: { ...serve.access, apiKeys: [] },
     features: { ...serve.features, control: 'off', readAdapter: null },
   })
@@ -186,7 +188,7 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
       restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
     },
   )
-  const calls: CaptureCallOptions = { serve, sessions, clock, world, continuation, sampling }
+  const calls: CaptureCallOptions = { serve, relaxed, sessions, clock, world, continuation, sampling }
   const decode = (ids: Int32Array): string => serve.text.tokenizer.decode(ids, 'keep')
 
   const isOpen = async (request: Request, keys: readonly string[]): Promise<boolean> =>
@@ -291,6 +293,7 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
       status: status === 200 ? 'ok' : 'the engine does not answer',
       journal: journal.problem(),
       ...sessions.counts(),
+      ...(serve.features?.toolChoiceRequired === 'auto' && { relaxed_tool_choices: relaxed.count() }),
     }
     return E.right(jsonResponse(body, status))
   }

@@ -17,7 +17,7 @@ import { chatOfMessages } from '../requests/anthropic.js'
 import { type AskedTools, areTagsSpecial, type ChatRequest, readThoughts, textBefore } from '../requests/chat.js'
 import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
 import { chatOfResponses, type ResponsesBody } from '../requests/responses.js'
-import type { ServeOptions, ServeWorld } from '../requests/served.js'
+import type { RelaxedChoices, ServeOptions, ServeWorld } from '../requests/served.js'
 import { readReply } from '../routes/reading.js'
 import { type ContinuedConversation, continueConversation, rememberAnswer } from './continuation.js'
 import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
@@ -26,6 +26,7 @@ import type { CaptureSessions, LiveSession, SamplingOverride } from './sessions.
 /** The dependencies and options of calls. */
 export interface CaptureCallOptions {
   readonly serve: ServeOptions
+  readonly relaxed: RelaxedChoices
   readonly sessions: CaptureSessions
   readonly continuation: 'tokens' | 'render'
   readonly sampling: SamplingOverride
@@ -137,7 +138,7 @@ interface Read {
  */
 export const answerCall = (
   { live, path, body, request, key }: IncomingCall,
-  { serve, sessions, continuation, sampling, clock, world }: CaptureCallOptions,
+  { serve, relaxed, sessions, continuation, sampling, clock, world }: CaptureCallOptions,
 ): Promise<Response> => {
   const callIds = new Set<string>()
   const fresh = (): string => {
@@ -216,6 +217,13 @@ export const answerCall = (
     access: { ...serve.access, apiKeys: [] },
     features: { ...serve.features, control: 'off', readAdapter: null },
     responses: live.responses,
+    relaxedChoices: {
+      count: relaxed.count,
+      add: () => {
+        relaxed.add()
+        sessions.relaxes(live)
+      },
+    },
     key,
     world: { ...serve.world, ids: { fresh } },
   })

@@ -4,7 +4,7 @@ import { sessionTrajectories } from '../../data/capture/trajectories.js'
 import type { LiveSession } from './sessions.js'
 
 /** Returns a session without its calls. */
-export const summary = ({ session, running }: LiveSession): object => ({
+export const summary = ({ session, running, relaxed }: LiveSession): object => ({
   session_id: session.id,
   group_id: session.group,
   metadata: session.metadata,
@@ -12,6 +12,7 @@ export const summary = ({ session, running }: LiveSession): object => ({
   calls: session.calls.length,
   tokens: session.calls.flatMap(({ completions }) => completions).reduce((sum, { ids }) => sum + ids.length, 0),
   running,
+  ...(relaxed > 0 && { relaxed_tool_choices: relaxed }),
   reward: session.reward,
   end: session.end,
 })

@@ -41,6 +41,8 @@ export interface LiveSession {
   readonly control: AbortController
   /** Number of calls that came in: each draws from a key of its own. */
   readonly asked: number
+  /** Number of calls whose `tool_choice: "required"` was treated as "auto". */
+  readonly relaxed: number
   readonly key: Key | null
   readonly sampling: SamplingOverride
 }
@@ -68,6 +70,8 @@ export interface CaptureSessions {
   readonly mayCall: (live: LiveSession) => E.Either<ApiFailure, void>
   /** Registers a request, by the name of its model. Returns its number in the session. */
   readonly asks: (live: LiveSession, model: 'own' | 'other') => number
+  /** Counts a call whose `tool_choice: "required"` is treated as "auto". */
+  readonly relaxes: (live: LiveSession) => void
   /** A call begins: its index. */
   readonly begin: (live: LiveSession) => number
   /** A call that was begun has ended. One of a session that was dropped meanwhile is forgotten. */
@@ -110,6 +114,7 @@ const liveSession = (
     responses: responseMemory(),
     control: new AbortController(),
     asked: last + 1,
+    relaxed: 0,
     key,
     sampling,
   }
@@ -203,6 +208,7 @@ export const makeSessions = (
       if (model === 'other') otherModels++
       return live.asked++
     },
+    relaxes: (live: Changing<LiveSession>) => void live.relaxed++,
     begin: (live: Changing<LiveSession>) => {
       live.running++
       return live.next++

@@ -66,7 +66,12 @@ export const TOOLS_NOT_SHOWN =
 
 const CONSTRAINED = 'needs constrained decoding, which this server does not have; use "auto"'
 
-/** Returns the requested tools. Of the choices, only "none" and "auto" are supported. */
+const REQUIRED = `\`tool_choice\` "required" ${CONSTRAINED}. To treat it as "auto", start the server with \`--tool-choice-required auto\`, or set \`toolChoiceRequired: 'auto'\` of \`capture\`.`
+
+/**
+ * Returns the requested tools. Of the choices, only "none" and "auto" are supported, and "required"
+ * as "auto" if the server's features allow it.
+ */
 const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, AskedTools | null> => {
   const { tools, tool_choice: choice } = fields
   if (choice === 'none' || (choice == null && tools == null)) return E.right(null)
@@ -79,8 +84,9 @@ const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, 
           invalid('The tool specified in `tool_choice` does not match any of the specified `tools`', 'tool_choice'),
         )
   }
-  if (choice === 'required') return E.left(apiFailure(400, `\`tool_choice\` "required" ${CONSTRAINED}.`, 'tool_choice'))
-  if (choice != null && choice !== 'auto') {
+  const { toolCalls, toolChoiceRequired } = served.features
+  if (choice === 'required' && toolChoiceRequired === 'refuse') return E.left(apiFailure(400, REQUIRED, 'tool_choice'))
+  if (choice != null && choice !== 'auto' && choice !== 'required') {
     return E.left(
       invalid(
         `Invalid value for \`tool_choice\`: ${choice}! Only named tools, "none", "auto" or "required" are supported.`,
@@ -88,7 +94,6 @@ const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, 
       ),
     )
   }
-  const { toolCalls } = served.features
   if (served.text.template.tools === 'ignored') return E.left(apiFailure(400, TOOLS_NOT_SHOWN, 'tools'))
   return toolCalls === 'none'
     ? E.left(apiFailure(400, '"auto" tool choice requires --tool-call-parser to be set', 'tool_choice'))
@@ -216,6 +221,7 @@ export const chatRequest = (
   })
   if (E.isLeft(prompts)) return prompts
   const name = requestName(served, request, fields.request_id)
+  if (fields.tool_choice === 'required') served.relaxedChoices.add() // otherwise it is refused above
   const thoughts = readThoughts(served.features.thoughts, fields, talk.right.before)
   const isSpecial = areTagsSpecial(options.right.tools, thoughts, served.text.tokenizer)
   return E.right({

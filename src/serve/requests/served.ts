@@ -83,9 +83,26 @@ export interface ServeFeatures {
   readonly readAdapter: ReadAdapter | null
   /** Format of the model's tool calls; 'none' refuses tools. */
   readonly toolCalls: ToolCallFormat | 'none'
+  /**
+   * Treatment of `tool_choice: "required"`, which needs constrained decoding: refused with 400, or
+   * treated as "auto" and counted. Default `refuse`.
+   */
+  readonly toolChoiceRequired: 'refuse' | 'auto'
   /** The model's thoughts. Default: the tags in its template. */
   readonly thoughts: ThoughtSetting
   readonly logProbsMode: 'raw_logprobs' | 'processed_logprobs'
+}
+
+/** The number of requests whose `tool_choice: "required"` was treated as "auto". */
+export interface RelaxedChoices {
+  readonly count: () => number
+  readonly add: () => void
+}
+
+/** Makes a count that starts at 0. */
+export const relaxedChoices = (): RelaxedChoices => {
+  let count = 0
+  return { count: () => count, add: () => void count++ }
 }
 
 export interface ServeOptions {
@@ -99,6 +116,8 @@ export interface ServeOptions {
   readonly features?: Partial<ServeFeatures>
   /** Responses that requests may refer to. Default: those of this server. */
   readonly responses?: ResponseMemory
+  /** The count of relaxed tool choices. Default: that of this server. */
+  readonly relaxedChoices?: RelaxedChoices
   /** Capabilities and identity of the server. */
   readonly world?: Partial<ServeWorld>
 }
@@ -139,6 +158,7 @@ export interface Served {
   readonly loading: Set<string>
   readonly weights: WeightLabels
   readonly responses: ResponseMemory
+  readonly relaxedChoices: RelaxedChoices
 }
 
 /** The clients' labels of weight versions. Mutable: it grows with each labeled version. */

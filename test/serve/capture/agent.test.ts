@@ -59,6 +59,18 @@ describe('a program', () => {
     expect(first!.session.calls[0]!.sampling.key).toBe(second!.session.calls[0]!.sampling.key)
   })
 
+  it('that requires a tool call is refused, or answered as auto and counted', async () => {
+    const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }]
+    const run = ({ query }: { readonly query: string }, { baseUrl }: AgentContext) =>
+      asked(baseUrl, query, { tools, tool_choice: 'required' })
+    const strict = await opened({ run })
+    expect((await strict.play(attempt('a'))).result).toBe('refused with 400')
+    expect(strict.relaxedToolChoices).toBeUndefined()
+    const agent = await opened({ run, toolChoiceRequired: 'auto' })
+    expect((await agent.play(attempt('a'))).result).toMatch(/^hel/)
+    expect(agent.relaxedToolChoices!()).toBe(1)
+  })
+
   it('that throws or makes calls after its end fails by name, and the others go on', async () => {
     let goOn = (): void => {}
     let late: Promise<string> = Promise.resolve('')

@@ -57,6 +57,33 @@ describe('a session', () => {
     expect((await post(strict, CHAT, { messages: [USER], model: 'gpt-4o' })).status).toBe(404)
   })
 
+  it('refuses required tool calls, or treats them as auto and counts them', async () => {
+    const own = { name: 'f', parameters: { type: 'object', properties: {} } }
+    const input = { model: 'cat', max_tokens: 4, messages: [USER] }
+    const requests = [
+      ['chat/completions', { ...input, tools: [{ type: 'function', function: own }], tool_choice: 'required' }],
+      ['messages', { ...input, tools: [{ name: 'f', input_schema: own.parameters }], tool_choice: { type: 'any' } }],
+      ['responses', { model: 'cat', input: 'hi', tools: [{ type: 'function', ...own }], tool_choice: 'required' }],
+    ] as const
+    const strict = captured(saying('x'))
+    for (const [path, body] of requests) {
+      const { status, text } = await post(strict, `/sessions/a/v1/${path}`, body)
+      expect([path, status, text]).toEqual([path, 400, expect.stringContaining('--tool-choice-required auto')])
+    }
+    expect((await ask(strict, '/health')).json).not.toHaveProperty('relaxed_tool_choices')
+    expect((await ask(strict, '/metrics')).text).not.toContain('tool_choice')
+    const features = { toolCalls: 'hermes', toolChoiceRequired: 'auto' } as const
+    const app = captured(saying('x'), { serve: { features } })
+    for (const [path, body] of requests) expect((await post(app, `/sessions/a/v1/${path}`, body)).status).toBe(200)
+    const [path, chat] = requests[0]
+    await post(app, `/sessions/b/v1/${path}`, { ...chat, tool_choice: 'auto' })
+    await post(app, `/sessions/b/v1/${path}`, { ...chat, tools: null }) // refused: no tools
+    expect((await ask(app, '/sessions/a')).json).toMatchObject({ relaxed_tool_choices: 3 })
+    expect((await ask(app, '/sessions/b')).json).not.toHaveProperty('relaxed_tool_choices')
+    expect((await ask(app, '/health')).json).toMatchObject({ relaxed_tool_choices: 3 })
+    expect((await ask(app, '/metrics')).text).toMatch(/^tandem:tool_choice_required_as_auto_total\{.*\} 3$/m)
+  })
+
   it('opens to its own key, and everything to an API key, where there are keys', async () => {
     const app = captured(saying('x'), { serve: { access: { apiKeys: ['sk-admin'] } } })
     const admin = { authorization: 'Bearer sk-admin' }

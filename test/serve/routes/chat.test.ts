@@ -264,7 +264,7 @@ describe('calls of tools', () => {
 
   it.each([
     ['an empty list', { tools: [] }, 400, '`tools` must not be an empty array'],
-    ['"required"', { tools: [TOOL], tool_choice: 'required' }, 400, 'constrained decoding'],
+    ['"required"', { tools: [TOOL], tool_choice: 'required' }, 400, '`--tool-choice-required auto`'],
     [
       'one tool by name',
       { tools: [TOOL], tool_choice: { type: 'function', function: { name: 'weather' } } },
