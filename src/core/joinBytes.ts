@@ -16,3 +16,15 @@ export const joinBytes = (parts: readonly Uint8Array[]): Uint8Array => {
   }
   return joined
 }
+
+/** Concatenates lists of token ids, as `joinBytes` does bytes. */
+export const joinInts = (parts: readonly Int32Array[]): Int32Array => {
+  if (parts.length === 1) return parts[0]!
+  const joined = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    joined.set(part, at)
+    at += part.length
+  }
+  return joined
+}

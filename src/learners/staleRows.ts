@@ -70,7 +70,6 @@ export interface StaleTokens {
 export const correctStaleRows = (
   rows: LossRows,
   { own, lags }: StaleTokens,
-  options: RolloutCorrectionOptions = BY_TOKEN,
 ): { readonly rows: LossRows; readonly metrics: CorrectionMetrics } => {
   const { completions } = rows
   const oldLogProbs = rows.lists.oldLogProbs as readonly ArrayLike<number>[] // of policy losses
@@ -79,5 +78,5 @@ export const correctStaleRows = (
   if (!isShaped(own) || !isShaped(lags))
     throw new RangeError('correctStaleRows: own and lags must have a number for each token of each completion')
   const now = oldLogProbs.map((row, i) => Array.from(row, (x, t) => (lags[i]![t]! > 0 ? own[i]![t]! : x)))
-  return correctedRows(rescoredRows(rows, now), options)
+  return correctedRows(rescoredRows(rows, now), BY_TOKEN)
 }

@@ -1,22 +1,10 @@
-/** fast-check arbitraries of specs, and of TensorDicts that satisfy a spec. */
+/** fast-check arbitraries of TensorDicts that satisfy a spec. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
-import {
-  dataSpec,
-  type Infer,
-  isLeafSpec,
-  type LeafSpec,
-  metaSpec,
-  type NodeSpec,
-  nodeOfSpec,
-  nodeSpec,
-  raggedSpec,
-  type Spec,
-  tensorSpec,
-} from '../data/spec.js'
+import { type Infer, isLeafSpec, type LeafSpec, type NodeSpec, nodeOfSpec, type Spec } from '../data/spec.js'
 import { data, meta, type RaggedType } from '../data/tensorDict/leaf.js'
 import { batchSize, type Entries, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { anyBatchShape, anyHistory, anyMessage, anyName, anyRagged, type TensorDictRecipe } from './arbitraries.js'
+import { anyBatchShape, anyHistory, anyMessage, anyRagged, type TensorDictRecipe } from './arbitraries.js'
 import { shown, textOfMade } from './shown.js'
 
 /** A TensorDict as a recipe, with its schema. */
@@ -35,40 +23,6 @@ const KNOWN: ValueArbitraries = {
   History: anyHistory,
   Message: anyMessage,
 }
-
-const RAGGED: readonly RaggedType[] = ['int32', 'float32', 'bool']
-
-const anyLeafSpec: fc.Arbitrary<LeafSpec> = fc.oneof(
-  fc
-    .tuple(fc.constantFrom('float32', 'int32', 'bool'), fc.array(fc.nat(3), { maxLength: 2 }))
-    .map(([dtype, shape]): LeafSpec => tensorSpec(dtype, shape)),
-  fc.constantFrom(...RAGGED).map((type): LeafSpec => raggedSpec(type)),
-  fc.constantFrom(...Object.keys(KNOWN)).map((of): LeafSpec => dataSpec(of)),
-  fc.constantFrom(...Object.keys(KNOWN)).map((of): LeafSpec => metaSpec(of)),
-)
-
-const specOf = (depth: number): fc.Arbitrary<Spec> => {
-  const part: fc.Arbitrary<LeafSpec | NodeSpec | Spec> =
-    depth === 0
-      ? anyLeafSpec
-      : fc.oneof(
-          { weight: 6, arbitrary: anyLeafSpec },
-          { weight: 1, arbitrary: specOf(depth - 1) },
-          {
-            weight: 1,
-            arbitrary: fc.tuple(fc.nat(2), specOf(depth - 1)).map(([axis, entries]) => nodeSpec([axis], entries)),
-          },
-        )
-  return fc
-    .uniqueArray(fc.tuple(anyName, part), { maxLength: 4, selector: ([name]) => name })
-    .map((pairs) => Object.fromEntries(pairs))
-}
-
-/**
- * Draws specs with all kinds of leaves, up to three levels deep, with names that break careless
- * code.
- */
-export const anySpec: fc.Arbitrary<Spec> = specOf(2)
 
 /** Returns the type names without an arbitrary, with their paths. */
 const unknownValues = (spec: Spec, values: ValueArbitraries, path: readonly string[] = []): readonly string[] =>

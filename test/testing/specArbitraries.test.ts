@@ -1,16 +1,67 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { dataSpec, mergeSpecs, metaSpec, raggedSpec, refine, requireSpec, tensorSpec } from '../../src/data/spec.js'
+import {
+  dataSpec,
+  type LeafSpec,
+  mergeSpecs,
+  metaSpec,
+  type NodeSpec,
+  nodeSpec,
+  raggedSpec,
+  refine,
+  requireSpec,
+  type Spec,
+  tensorSpec,
+} from '../../src/data/spec.js'
+import type { RaggedType } from '../../src/data/tensorDict/leaf.js'
 import { leafEntries } from '../../src/data/tensorDict/leaves.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, scope } from '../../src/engine/scope.js'
-import { anyOfSpec, anySpec } from '../../src/testing/specArbitraries.js'
+import { anyName } from '../../src/testing/arbitraries.js'
+import { anyOfSpec } from '../../src/testing/specArbitraries.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()
 
 const shapes = fc.array(fc.nat(2), { maxLength: 2 })
+
+/** Types of data and meta that `anyOfSpec` has arbitraries for. */
+const NAMED = ['string', 'number', 'boolean', 'number | null', 'History', 'Message'] as const
+
+const RAGGED: readonly RaggedType[] = ['int32', 'float32', 'bool']
+
+const anyLeafSpec: fc.Arbitrary<LeafSpec> = fc.oneof(
+  fc
+    .tuple(fc.constantFrom('float32', 'int32', 'bool'), fc.array(fc.nat(3), { maxLength: 2 }))
+    .map(([dtype, shape]): LeafSpec => tensorSpec(dtype, shape)),
+  fc.constantFrom(...RAGGED).map((type): LeafSpec => raggedSpec(type)),
+  fc.constantFrom(...NAMED).map((of): LeafSpec => dataSpec(of)),
+  fc.constantFrom(...NAMED).map((of): LeafSpec => metaSpec(of)),
+)
+
+const specOf = (depth: number): fc.Arbitrary<Spec> => {
+  const part: fc.Arbitrary<LeafSpec | NodeSpec | Spec> =
+    depth === 0
+      ? anyLeafSpec
+      : fc.oneof(
+          { weight: 6, arbitrary: anyLeafSpec },
+          { weight: 1, arbitrary: specOf(depth - 1) },
+          {
+            weight: 1,
+            arbitrary: fc.tuple(fc.nat(2), specOf(depth - 1)).map(([axis, entries]) => nodeSpec([axis], entries)),
+          },
+        )
+  return fc
+    .uniqueArray(fc.tuple(anyName, part), { maxLength: 4, selector: ([name]) => name })
+    .map((pairs) => Object.fromEntries(pairs))
+}
+
+/**
+ * Draws specs with all kinds of leaves, up to three levels deep, with names that break careless
+ * code.
+ */
+const anySpec: fc.Arbitrary<Spec> = specOf(2)
 
 describe('anyOfSpec', () => {
   it('builds what keeps the spec, and as many leaves as the spec has, for any spec', () => {

@@ -1,4 +1,5 @@
 /** Links each call of a session to the call that it continues, by comparing tokens, never text. */
+import { joinInts } from '../../core/joinBytes.js'
 import type { CapturedCall, CapturedCompletion } from './session.js'
 
 /** A completion in the tree of a session. */
@@ -51,13 +52,6 @@ export const commonStart = (a: Int32Array, b: Int32Array): number => {
   return i
 }
 
-const fullOf = (prompt: Int32Array, ids: Int32Array): Int32Array => {
-  const full = new Int32Array(prompt.length + ids.length)
-  full.set(prompt)
-  full.set(ids, prompt.length)
-  return full
-}
-
 type Seed = Omit<LinkedCall, 'parent'>
 
 /**
@@ -93,7 +87,7 @@ export const linkCalls = (calls: readonly CapturedCall[]): CallForest => {
   const ordered = calls.toSorted((a, b) => a.index - b.index)
   const seeds = ordered.flatMap((call) =>
     call.completions.flatMap((sampled, completion): readonly Seed[] =>
-      sampled.status === 'ok' ? [{ call, completion, sampled, full: fullOf(call.prompt, sampled.ids) }] : [],
+      sampled.status === 'ok' ? [{ call, completion, sampled, full: joinInts([call.prompt, sampled.ids]) }] : [],
     ),
   )
   const seedsOf = new Map<CapturedCall, Seed[]>()

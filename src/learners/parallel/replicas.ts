@@ -34,8 +34,6 @@ export interface ReplicasOptions {
   readonly recompute?: Recompute
   /** Threads inside one operation in each other thread. Default: as many as in this thread. */
   readonly threadsEach?: number
-  /** Maximum wait for a thread to start. Default ten minutes. */
-  readonly startLimitMs?: number
   /** Default: real threads. */
   readonly threads?: Threads
 }
@@ -74,6 +72,9 @@ interface Member {
 /** Maximum wait of `close` for a running job. */
 const CLOSE_LIMIT_MS = 10_000
 
+/** Maximum wait for a thread to start. */
+const START_LIMIT_MS = 600_000
+
 const member = (thread: Thread): { readonly member: Member; readonly hear: (news: ReplicaNews) => void } => {
   const jobs = new Map<number, Pending>()
   let count = 0
@@ -111,12 +112,9 @@ const member = (thread: Thread): { readonly member: Member; readonly hear: (news
 }
 
 const startMember =
-  (
-    input: ReplicaInput,
-    { threads, startLimitMs }: { readonly threads: Threads; readonly startLimitMs: number },
-  ): TaskEither<ThreadFailure, Member> =>
+  (input: ReplicaInput, threads: Threads): TaskEither<ThreadFailure, Member> =>
   async () => {
-    const started = await threads.start(REPLICA_PROGRAM, { input, firstWordMs: startLimitMs })()
+    const started = await threads.start(REPLICA_PROGRAM, { input, firstWordMs: START_LIMIT_MS })()
     if (E.isLeft(started)) return started
     const thread = started.right
     const made = member(thread)
@@ -152,7 +150,7 @@ const backendHere = (): BackendName => {
 export const startReplicas =
   (options: ReplicasOptions): TaskEither<ThreadFailure, Replicas> =>
   async () => {
-    const { config, loss, workers, recompute = 'none', threads = liveThreads, startLimitMs = 600_000 } = options
+    const { config, loss, workers, recompute = 'none', threads = liveThreads } = options
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`startReplicas: workers must be a positive integer, got ${workers}`)
     const { module } = loss
@@ -167,9 +165,7 @@ export const startReplicas =
       backend: backendHere(),
       threads: each,
     }
-    const started = await Promise.all(
-      Array.from({ length: workers - 1 }, () => startMember(input, { threads, startLimitMs })()),
-    )
+    const started = await Promise.all(Array.from({ length: workers - 1 }, () => startMember(input, threads)()))
     const members = started.flatMap((each) => (E.isRight(each) ? [each.right] : []))
     const closeAll = async (): Promise<void> => {
       await Promise.all(members.map((each) => each.close()))

@@ -1,6 +1,6 @@
 /** The records of a run: steps, evaluations, trajectories, and the final summary. */
 import type { SamplingCounts } from '../../collectors/dynamicSampling.js'
-import { bestEvaluation, rankingScore } from '../../data/runLayout.js'
+import { bestEvaluation, rankingScore, type ScoredEvaluation } from '../../data/runLayout.js'
 import type { EngineReport } from '../../engine/report.js'
 import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
 import type { BatchMetrics } from './batchMetrics.js'
@@ -101,15 +101,7 @@ export interface StepRecord extends BatchMetrics {
 }
 
 /** One line of metrics.jsonl: an evaluation. */
-export interface EvaluationRecord {
-  readonly type: 'evaluation'
-  /** Name of the evaluator. */
-  readonly name: string
-  /** Number of steps done before the evaluation. */
-  readonly step: number
-  readonly tasks: number
-  /** Name of the score that selects the best checkpoint. */
-  readonly score: string
+export interface EvaluationRecord extends ScoredEvaluation {
   readonly measure: Measure
   readonly scores: Scores
   /** The first results of the evaluation. Absent in older logs, and if there are no completions. */

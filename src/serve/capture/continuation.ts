@@ -2,7 +2,9 @@
  * Going on from the tokens of an earlier answer: what the model wrote stays as it wrote it, and
  * only what is new is encoded.
  */
+
 import * as E from 'fp-ts/lib/Either.js'
+import { joinInts } from '../../core/joinBytes.js'
 import type { CapturedAnswer } from '../../data/capture/session.js'
 import {
   appendMessage,
@@ -146,11 +148,7 @@ const idsAfter = (
 ): Int32Array | undefined => {
   const more = tokenizer.encode(text.slice(at), { specialTokens: { plainText: movedTo(given, at) } })
   if (more[0] !== end) return undefined
-  const rest = ids.at(-1) === end ? more.subarray(1) : more
-  const all = new Int32Array(ids.length + rest.length)
-  all.set(ids)
-  all.set(rest, ids.length)
-  return all
+  return joinInts([ids, ids.at(-1) === end ? more.subarray(1) : more])
 }
 
 /** Returns the end of a completion's turn: its last end token, if the template wrote it. */
@@ -279,15 +277,12 @@ export const rememberAnswer = (
   const { text, calls, reasoning } = answer.said
   const details = { isComplete: true, ...(reasoning !== undefined && { reasoning }) } // as clients return it
   const { message } = messageOfCalls(text, calls, details)
-  const ids = new Int32Array(conversation.ids.length + answer.ids.length)
-  ids.set(conversation.ids)
-  ids.set(answer.ids, conversation.ids.length)
   const { callIds } = answer
   const answered = {
     history: appendMessage(conversation.history, message),
     setting: settingOf(fields),
     promptText: conversation.text,
-    ids,
+    ids: joinInts([conversation.ids, answer.ids]),
   }
   answers.add(answered)
   if (message.toolCalls.length > 0 && plain(message).content.length > 0)

@@ -7,13 +7,15 @@
  *          characters; merge within the pieces of a regular expression). Numbers are cut into
  *          single digits, as in Qwen2.
  */
+import type { AddedTokenJson } from './files.js'
+import { addedSpecial } from './settings.js'
 
 /** The contents of `tokenizer.json`. */
 export interface TokenizerJson {
   readonly version: '1.0'
   readonly truncation: null
   readonly padding: null
-  readonly added_tokens: readonly AddedToken[]
+  readonly added_tokens: readonly AddedTokenJson[]
   readonly normalizer: null
   readonly pre_tokenizer: object
   readonly post_processor: null
@@ -25,13 +27,6 @@ export interface TokenizerJson {
     readonly merges: readonly string[]
     readonly [setting: string]: unknown
   }
-}
-
-interface AddedToken {
-  readonly id: number
-  readonly content: string
-  readonly special: true
-  readonly [setting: string]: unknown
 }
 
 export interface BytePairEncodingOptions {
@@ -225,15 +220,7 @@ const tokenizerJson = ({ tokens, merges }: Learned, specialTokens: readonly stri
   version: '1.0',
   truncation: null,
   padding: null,
-  added_tokens: specialTokens.map((content, i) => ({
-    id: tokens.length + i,
-    content,
-    single_word: false,
-    lstrip: false,
-    rstrip: false,
-    normalized: false,
-    special: true,
-  })),
+  added_tokens: specialTokens.map((content, i) => addedSpecial(content, tokens.length + i)),
   normalizer: null,
   pre_tokenizer: {
     type: 'Sequence',

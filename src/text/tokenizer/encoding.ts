@@ -2,6 +2,7 @@
  * The tokens of a text with their offsets, types and masks: truncated, framed by a template,
  * padded.
  */
+import { joinInts } from '../../core/joinBytes.js'
 
 /** Columns of one row for each token. */
 export interface Encoding {
@@ -57,19 +58,9 @@ const build = (column: (name: (typeof columns)[number]) => Int32Array, offsets: 
   specialTokensMask: column('specialTokensMask'),
 })
 
-const joined = (arrays: readonly Int32Array[]): Int32Array => {
-  const all = new Int32Array(arrays.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const array of arrays) {
-    all.set(array, at)
-    at += array.length
-  }
-  return all
-}
-
 /** Concatenates encodings. */
 export const concatenateEncodings = (parts: readonly Encoding[]): Encoding =>
-  build((name) => joined(parts.map((part) => part[name])), joined(parts.map(({ offsets }) => offsets)))
+  build((name) => joinInts(parts.map((part) => part[name])), joinInts(parts.map(({ offsets }) => offsets)))
 
 /** Returns the tokens from `start` to `end`. */
 const sliceEncoding = (whole: Encoding, start: number, end: number): Encoding =>

@@ -53,7 +53,7 @@ const modelIdOf = (file: TokenizerFile, token: string): number | undefined => {
 }
 
 /** Creates the added token for a special token of the config, as Transformers does. */
-const addedSpecial = (content: string, id: number): AddedTokenJson => ({
+export const addedSpecial = (content: string, id: number): AddedTokenJson => ({
   id,
   content,
   single_word: false,

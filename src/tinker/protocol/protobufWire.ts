@@ -1,6 +1,8 @@
 /** The protobuf form of the Tinker protocol, package `tinker_public` of the Python SDK. */
+
 import { type Either, tryCatch } from 'fp-ts/lib/Either.js'
 import { FailureError, type FormatFailure } from '../../core/failure.js'
+import { joinInts } from '../../core/joinBytes.js'
 import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
 import {
   type ProtobufField,
@@ -171,15 +173,7 @@ const readTokens = (chunks: readonly ProtobufField[]): Int32Array => {
     if (last(fields, 1) === undefined) refuse('only chunks of the type encoded_text are supported')
     return int32sOf(bytesAt(messageAt(fields, 1), 1))
   })
-  const [first] = parts
-  if (first !== undefined && parts.length === 1) return first
-  const tokens = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const part of parts) {
-    tokens.set(part, at)
-    at += part.length
-  }
-  return tokens
+  return joinInts(parts)
 }
 
 const readLossConfig = (fields: readonly ProtobufField[]): LossConfig => {

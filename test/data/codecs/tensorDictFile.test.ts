@@ -282,10 +282,9 @@ describe("a codec for values of one's own", () => {
 })
 
 describe('crc32', () => {
-  it('is that of zlib, also in parts', () => {
-    const law = fc.property(fc.uint8Array({ maxLength: 100 }), fc.uint8Array({ maxLength: 20 }), (a, b) => {
-      expect(crc32(a)).toBe(zlibCrc32(a))
-      expect(crc32(b, crc32(a))).toBe(zlibCrc32(Buffer.concat([a, b])))
+  it('is that of zlib', () => {
+    const law = fc.property(fc.uint8Array({ maxLength: 120 }), (bytes) => {
+      expect(crc32(bytes)).toBe(zlibCrc32(bytes))
     })
     fc.assert(law)
   })

@@ -1,6 +1,8 @@
 /** Scores of given completions from an engine. The completion is sent as the end of a prompt. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../../core/failure.js'
+import { joinInts } from '../../../core/joinBytes.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { GenerationRequest } from '../../../data/generation.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'
@@ -24,13 +26,6 @@ const abilityProblems = ({ temperature, abilities }: ScoreOptions): readonly str
     : []
 }
 
-const join = (first: Int32Array, second: Int32Array): Int32Array => {
-  const joined = new Int32Array(first.length + second.length)
-  joined.set(first)
-  joined.set(second, first.length)
-  return joined
-}
-
 /**
  * Makes one request per completion, with prompt and completion together. It samples one token,
  * which is ignored.
@@ -51,7 +46,7 @@ export const scoreRequests = (
   if (prompts.length !== completions.length) {
     return E.left(`${prompts.length} prompts need as many completions, got ${completions.length} completions`)
   }
-  const sequences = prompts.map((prompt, i) => join(prompt, completions[i]!))
+  const sequences = prompts.map((prompt, i) => joinInts([prompt, completions[i]!]))
   const { maxModelLength, vocabularySize } = abilities
   const problems = sequences.flatMap((sequence, i) => {
     if (prompts[i]!.length === 0) return [`prompt ${i} is empty`]
