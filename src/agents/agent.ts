@@ -10,7 +10,7 @@ import type { AgentRowTask, AgentTask } from '../data/datasets/agentRows.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
-import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
+import { type OpenRewardFunction, type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
 import type { TextCalls } from '../envs/tools/askedCalls.js'
 import type { Tool } from '../envs/tools/tool.js'
 import { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
@@ -35,10 +35,10 @@ export interface AgentOptions<T extends AgentTask = AgentRowTask> extends Pick<T
   readonly modelNameOrPath: string
   readonly tools?: readonly Tool[]
   /**
-   * Rewards a finished chain by arguments of these names; `T` is the type of rows. Default: no
-   * reward.
+   * Rewards a finished chain by arguments of these names; `T` is the type of rows. It may return
+   * `{ reward, ...extras }`, whose extras become parts of the reward. Default: no reward.
    */
-  readonly rewardFn?: AnyReward<T> | RewardFunction<T>
+  readonly rewardFn?: AnyReward<T> | OpenRewardFunction<T>
   /** A chat template, or a name of one. Default: the model's own. */
   readonly template?: string | ChatTemplate
   /**
@@ -131,7 +131,8 @@ const partsOf = <T extends AgentTask>(kind: AgentKind, name: string, options: Ag
   const { tools = [], rewardFn, stopWhen, toolOptions = {}, contextTriggerTurns: triggerTurns } = options
   const own = kind.folding === undefined ? [] : foldingTools(kind, tools)
   const all = [...tools, ...own]
-  const given = typeof rewardFn === 'function' ? reward<T>(rewardFn) : rewardFn
+  const given =
+    typeof rewardFn === 'function' ? reward<T>(rewardFn as RewardFunction<T>, { extras: 'parts' }) : rewardFn // with parts
   const parts: AgentParts = {
     kind,
     tools: all,

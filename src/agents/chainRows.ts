@@ -4,6 +4,7 @@ import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { type Data, type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { endedRows, type Outcome } from '../envs/base/env.js'
+import { readExtraParts } from '../envs/transforms/extraParts.js'
 import { keptOf } from '../envs/transforms/keptReply.js'
 import { rewardKey } from '../envs/transforms/rewardEntries.js'
 import { type History, type Message, textOf } from '../text/history/history.js'
@@ -103,7 +104,8 @@ export const readRows = (batch: TensorDict, parts: AgentParts, maxTurns: number)
   const turns = turnsOf(rows)
   const next = get(rows, 'next') as TensorDict
   const segments = segmentsOf(rows, turns)
-  const extras = (parts.reward?.partNames ?? []).map((name) => [name, sum(numbersOf(next, rewardKey(name)))] as const)
+  const named = (parts.reward?.partNames ?? []).map((name) => [name, numbersOf(next, rewardKey(name))] as const)
+  const extras = [...named, ...readExtraParts(next)].map(([name, numbers]) => [name, sum(numbers)] as const)
   const success = parts.reward === undefined ? {} : { success: numbersOf(next, 'success').at(-1) ?? 0 }
   return {
     messages: segments.at(-1)!.messages,

@@ -231,8 +231,10 @@ const rangeProblem: Problem = ({ range: [lowest, highest] }, { reward }) =>
     ? undefined
     : `is worth ${reward}, which is not within ${lowest} .. ${highest}`
 
-const partsProblem: Problem = ({ partNames }, { parts }) => {
-  if (listed(Object.keys(parts)) !== listed(partNames)) return `has the parts ${listed(Object.keys(parts))}`
+const partsProblem: Problem = ({ partNames, extras }, { parts }) => {
+  const names = Object.keys(parts)
+  const due = extras === 'parts' ? names.filter((part) => partNames.includes(part)) : names
+  if (listed(due) !== listed(partNames)) return `has the parts ${listed(Object.keys(parts))}`
   const [name, value] = Object.entries(parts).find(([, part]) => !Number.isFinite(part)) ?? []
   return name === undefined ? undefined : `has ${value} as its part ${name}`
 }
@@ -240,9 +242,9 @@ const partsProblem: Problem = ({ partNames }, { parts }) => {
 const requireEach =
   (problem: Problem) =>
   async <T extends Task>({ sample, key, conversations }: Drawn<T>): Promise<void> => {
-    const { name, partNames, range } = sample.reward
+    const { score: _, ...described } = sample.reward
     for (const [what, answered] of conversations) {
-      const found = problem({ name, partNames, range }, await scoreOf(sample, answered, key))
+      const found = problem(described, await scoreOf(sample, answered, key))
       require(found === undefined, () => `${what} ${found}`)
     }
   }

@@ -17,6 +17,7 @@ import {
 } from '../../src/agents/agents.js'
 import { ClientConfig } from '../../src/agents/backends/configs.js'
 import type { ChainEvent, ChainObserver } from '../../src/agents/events.js'
+import { agentMetrics } from '../../src/agents/metrics.js'
 import { orThrow } from '../../src/core/failure.js'
 import { liveTensors } from '../../src/engine/scope.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
@@ -221,6 +222,42 @@ describe('a run', () => {
     expect(rewards).toEqual([1, null, 1, 1])
     expect(trajectories[1]).toMatchObject({ finishReason: 'failed', failure: { _tag: 'EnvFailure' } })
     expect(liveTensors()).toEqual(before)
+  })
+
+  it('has numbers beside a reward as its parts, in chains, events and metrics', async () => {
+    const events: ChainEvent[] = []
+    const agent = said([CALL, '42', 'no'], HFAgent, {
+      rewardFn: ({ prediction }) =>
+        prediction === '42' ? { reward: 1, brevity: 0.5, 'tool.calls': 1 } : { reward: 0, hedges: 2 },
+    })
+    const played = await orThrow(
+      agent.run({ messages: ask, numChains: 2, maxConcurrentChains: 1, observers: [(event) => events.push(event)] }),
+    )
+    expect(played.rewards).toEqual([1, 0])
+    const [right, wrong] = [
+      { brevity: 0.5, 'tool.calls': 1, success: 1 },
+      { hedges: 2, success: 0 },
+    ]
+    expect(played.rewardExtras).toEqual([right, wrong])
+    expect(events.flatMap((event) => (event.type === 'reward' ? [event.extras] : []))).toEqual([right, wrong])
+    expect(agentMetrics(played)['agent/rollout/reward_extra/brevity/mean']).toBe(0.25)
+  })
+
+  it.each([
+    ['a text', { reward: 1, note: 'fine' }, "the part 'note' must be a finite number, got a value of type string"],
+    [
+      'a number that is not finite',
+      { reward: 1, loss: Number.NaN },
+      "the part 'loss' must be a finite number, got NaN",
+    ],
+    ['a part named success', { reward: 1, success: 0 }, "the part 'success' needs another name"],
+    ['two parts under one entry', { reward: 1, 'a.b': 1, a_b: 2 }, "the part 'a_b' is not the only one"],
+    ['parts without a reward', { brevity: 1 }, 'reward must be a finite number, got undefined'],
+  ])('fails by name where its reward has %s', async (_, value, reason) => {
+    const agent = said(['fine'], HFAgent, { rewardFn: () => value as { readonly reward: number } }) // as a function in JavaScript
+    const { trajectories, rewards } = await orThrow(agent.run({ messages: ask }))
+    expect(rewards).toEqual([null])
+    expect(trajectories[0]!.failure!.reason).toContain(reason)
   })
 
   it('marks chains whose reward throws', async () => {

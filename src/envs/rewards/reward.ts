@@ -35,6 +35,8 @@ export interface Scored {
 export interface Reward<in T extends Task = Task, out P extends string = string> {
   readonly name: string
   readonly partNames: readonly P[]
+  /** `parts`: scores may have further parts, which become metrics too. Default: none. */
+  readonly extras?: 'parts'
   /** The lowest and the highest possible `reward`. */
   readonly range: readonly [lowest: number, highest: number]
   readonly score: (answered: Answered<T>) => Scored

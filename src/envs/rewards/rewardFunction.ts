@@ -53,6 +53,14 @@ export type RewardFunction<T extends Task = Task, P extends string = never, R = 
   scene: RewardScene<T, R>,
 ) => RewardValue<P> | Promise<RewardValue<P>>
 
+/** A reward, or a record of the reward and further numbers, which become parts. */
+type OpenRewardValue = number | { readonly reward: number; readonly [part: string]: number }
+
+/** A reward as a function that may return any parts. */
+export type OpenRewardFunction<T extends Task = Task> = (
+  scene: RewardScene<T>,
+) => OpenRewardValue | Promise<OpenRewardValue>
+
 export interface RewardParts<P extends string> {
   /** The names of the parts that the function returns beside `reward`. Default: none. */
   readonly parts?: readonly P[]
@@ -72,8 +80,8 @@ export interface RewardOptions<P extends string, R = undefined> extends RewardPa
    */
   readonly environment?: ToolEnvironment<R>
   /**
-   * Numbers that the function returns beside `reward` and `parts`. `parts`: they are parts too, for
-   * receivers that need no names beforehand. Default `refuse`.
+   * Numbers that the function returns beside `reward` and `parts`. `parts`: they are parts too,
+   * with any names but `success`. Default `refuse`.
    */
   readonly extras?: 'refuse' | 'parts'
   /** Default: the name of the function, or `reward`. */
@@ -146,6 +154,7 @@ export const reward = <T extends Task = Task, const P extends string = never, R 
   return {
     name,
     partNames: parts,
+    ...(options.extras === 'parts' && { extras: options.extras }),
     range: [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY],
     score: (answered, context) => async () => {
       const { id } = answered.task

@@ -50,6 +50,8 @@ export const scoredValue = (
   { parts: declared = [], solvedAt = 1, extras = 'refuse' }: ScoreForm,
 ): E.Either<string, Scored> => {
   if (declared.length === 0 && typeof value !== 'object') return plainNumber(value, solvedAt)
+  if (extras === 'parts' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'success'))
+    return E.left(`the part 'success' needs another name: a reward of ${solvedAt} or more is a success`)
   const others = extras === 'parts' && typeof value === 'object' ? Object.keys(value ?? {}) : []
   const parts = [...new Set([...declared, ...others])].filter((name) => name !== 'reward')
   return E.map(({ reward, ...rest }: Readonly<Record<string, number>>) => ({

@@ -34,6 +34,7 @@ const gated = <T extends Task>(
   return {
     name,
     partNames: [part, ...reward.partNames],
+    ...(reward.extras && { extras: reward.extras }),
     range: [Math.min(0, lowest, partial), Math.max(0, highest, partial)],
     score: (answered) => {
       const scored = reward.score(answered)

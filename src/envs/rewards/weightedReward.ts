@@ -45,6 +45,7 @@ const described = <T extends Task>(
   name,
   partNames: items.flatMap(([, each]) => ['reward', ...each.partNames].map((part) => `${each.name}.${part}`)),
   range: rangeOf(items),
+  ...(items.some(([, { extras }]) => extras === 'parts') && { extras: 'parts' as const }),
 })
 
 const combined = <T extends Task>(

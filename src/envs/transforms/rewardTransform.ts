@@ -6,6 +6,7 @@ import { checkOptions } from '../../core/options.js'
 import { dataSpec } from '../../data/spec.js'
 import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
+import { merge } from '../../data/tensorDict/merge.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
@@ -16,6 +17,7 @@ import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/rewa
 import { type RewardFunction, type RewardParts, reward as rewardOfFunction } from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
 import { dataItems, episodesOf, stateTasks } from './episode.js'
+import { extraParts, extraProblem } from './extraParts.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import {
   isAnswer,
@@ -166,6 +168,8 @@ const scoreAll =
     return E.sequenceArray(results)
   }
 
+const noScores = ({ batchShape: [size = 0] }: TensorDict): readonly null[] => new Array<null>(size).fill(null)
+
 type Rewarding<T extends Task, P extends string> = Transform<RewardState, NeededTask<T>, RewardEntries & PartEntries<P>>
 
 /** `rewardTransform` with a name, for the other files of this folder. */
@@ -175,6 +179,11 @@ export const rewarding = <T extends Task, P extends string>(
   { inputMode = HISTORY_MODE, endOfTurn, onAnswer = 'terminate', when = 'end' }: RewardReading,
 ): Rewarding<T, P> => {
   const keys = rewardKeys(name, reward.partNames)
+  const isOpen = reward.extras === 'parts'
+  const withExtras = (td: TensorDict<RewardEntries>, scores: readonly (Scored | null)[]): TensorDict<RewardEntries> =>
+    isOpen ? merge(td, extraParts(scores, keys)) : td
+  const clashOf = (scores: readonly (Scored | null)[]): string | null =>
+    isOpen ? (scores.map((score) => score && extraProblem(score, keys)).find((each) => each !== null) ?? null) : null
   const hasAnswerPart = reward.partNames.some((part) => part === 'answer')
   const step = (next: TensorDict, { previous, action, signal }: StepContext, { key, turn }: RewardState) => {
     const responses = responsesOf(action, inputMode)
@@ -197,8 +206,12 @@ export const rewarding = <T extends Task, P extends string>(
       })
     return pipe(
       scoreAll(name, reward, answers, { key: child(key, turn), signal, episodes: scoredEpisodes(next, key) }),
+      TE.filterOrElse(
+        (scores) => clashOf(scores) === null,
+        (scores) => envFailure(name, `the reward ${reward.name} could not be had: ${clashOf(scores)}`),
+      ),
       TE.map((scores) => {
-        const added = scope(() => rewarded(between, scores, { keys, ends: endsOf(scores) }))
+        const added = scope(() => withExtras(rewarded(between, scores, { keys, ends: endsOf(scores) }), scores))
         return [added as never, { key, turn: turn + 1 }] as const // the keys are those of the parts
       }),
     )
@@ -207,9 +220,16 @@ export const rewarding = <T extends Task, P extends string>(
     name,
     initial: { key: keyFromSeed(0), turn: 0 },
     needs: { observation: COLUMNS, action: {} },
-    adds: rewardSpec(keys),
+    adds: {
+      ...rewardSpec(keys),
+      ...(isOpen && { extraParts: dataSpec<Readonly<Record<string, number>>>('ExtraParts') }),
+    },
     // The cast is right: the keys are those of the parts.
-    reset: (td, _, key) => TE.right([scope(() => unscored(keys, td)) as never, { key: child(key, name), turn: 0 }]),
+    reset: (td, _, key) =>
+      TE.right([
+        scope(() => withExtras(unscored(keys, td), noScores(td))) as never,
+        { key: child(key, name), turn: 0 },
+      ]),
     step,
   })
 }

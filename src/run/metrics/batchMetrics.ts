@@ -2,6 +2,8 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { readExtraParts } from '../../envs/transforms/extraParts.js'
+import { rewardKey } from '../../envs/transforms/rewardEntries.js'
 import type { History } from '../../text/history/history.js'
 import { itemsAt, raggedAt } from './batchEntries.js'
 import { plainRewards } from './environmentReward.js'
@@ -52,8 +54,14 @@ const partNames = (td: TensorDict): readonly string[] => {
 }
 
 /** Returns the reward parts of a batch by name, one number per row. */
-export const rewardParts = (batch: TensorDict): readonly (readonly [string, ArrayLike<number>])[] =>
-  partNames(batch).map((name) => [name, numbersAt(batch, ['next', name])!] as const)
+export const rewardParts = (batch: TensorDict): readonly (readonly [string, ArrayLike<number>])[] => {
+  const next = find(batch, ['next'])
+  const extras = isTensorDict(next) ? [...readExtraParts(next)] : []
+  return [
+    ...partNames(batch).map((name) => [name, numbersAt(batch, ['next', name])!] as const),
+    ...extras.map(([name, numbers]) => [rewardKey(name), numbers] as const),
+  ]
+}
 
 /** Rows by trajectory, in order of first appearance. */
 const rowsByTrajectory = (ids: readonly string[]): ReadonlyMap<string, readonly number[]> => {

@@ -5,20 +5,15 @@ import { callHistory } from '../../data/capture/history.js'
 import type { CapturedReward, CapturedSession } from '../../data/capture/session.js'
 import type { Task } from '../../data/task.js'
 import type { AnyReward } from '../../envs/rewards/reward.js'
-import { type RewardFunction, type RewardScene, reward } from '../../envs/rewards/rewardFunction.js'
+import { type OpenRewardFunction, type RewardFunction, reward } from '../../envs/rewards/rewardFunction.js'
 import { thrownText } from '../../live/thrown.js'
 import { appendMessage, History, message } from '../../text/history/history.js'
-
-/** A reward, or a record of the reward and further numbers, which become parts. */
-type AgentScore = number | { readonly reward: number; readonly [part: string]: number }
 
 /**
  * A function of named arguments, as `reward` takes it, which may return parts beside the reward; or
  * a reward of `tandem-rl/rewards`.
  */
-export type AgentReward<T extends Task = Task> =
-  | AnyReward<T>
-  | ((scene: RewardScene<T>) => AgentScore | Promise<AgentScore>)
+export type AgentReward<T extends Task = Task> = AnyReward<T> | OpenRewardFunction<T>
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

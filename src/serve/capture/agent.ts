@@ -35,7 +35,8 @@ interface SharedOptions {
   readonly toolPrompt?: ToolCallFormat
   /**
    * Treatment of requests with `tool_choice: "required"`, which needs constrained decoding: refused
-   * with 400, or treated as "auto" and counted in the metric `relaxedToolChoices`. Default `refuse`.
+   * with 400, or treated as "auto" and counted in the metric `relaxedToolChoices`. Default
+   * `refuse`.
    */
   readonly toolChoiceRequired?: 'refuse' | 'auto'
   /** Address to listen on. Default: this computer only. */

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
 import type { Answered, Reward, RewardService, ScoreContext } from '../../../src/envs/rewards/reward.js'
+import { reward } from '../../../src/envs/rewards/rewardFunction.js'
 import { exactMatch, tokenF1Reward } from '../../../src/envs/rewards/textMatch.js'
 import { weightedReward, weightedService } from '../../../src/envs/rewards/weightedReward.js'
 import { checkLaws } from '../../../src/testing/law.js'
@@ -135,6 +136,15 @@ describe('weightedService', () => {
     const mixed = weightedService([items[0], [0.5, service(items[1][1])]])
     expect(await mixed.score(said('<answer>4</answer>'), context())()).toEqual(E.right(expected))
     expect([mixed.name, mixed.range]).toEqual([weightedReward(items).name, weightedReward(items).range])
+  })
+
+  it('has the extras of its rewards', async () => {
+    const extras = reward((() => ({ reward: 1, brevity: 2 })) as never, { extras: 'parts', name: 'own' }) // names of extras have no type
+    const mixed = weightedService([[0.5, extras]])
+    const parts = { 'own.reward': 1, 'own.brevity': 2 }
+    expect(mixed.extras).toBe('parts')
+    expect(await mixed.score(said(''), context())()).toEqual(E.right({ reward: 0.5, success: true, parts }))
+    expect(weightedService([[1, fixed('a', 1)]])).not.toHaveProperty('extras')
   })
 
   it('fails where one of them fails, and gives each a key of its own', async () => {

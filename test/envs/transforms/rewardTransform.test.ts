@@ -12,7 +12,7 @@ import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
 import { replyOf } from '../../../src/envs/rewards/reply.js'
 import type { Reward, RewardService, Scored } from '../../../src/envs/rewards/reward.js'
-import type { RewardScene } from '../../../src/envs/rewards/rewardFunction.js'
+import { type RewardScene, reward } from '../../../src/envs/rewards/rewardFunction.js'
 import { calculator } from '../../../src/envs/tools/calculator.js'
 import { SimpleToolTransform } from '../../../src/envs/tools/simpleToolTransform.js'
 import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
@@ -369,6 +369,12 @@ describe('rewardTransform', () => {
         "unknown option 'rewards': did you mean 'reward'?",
       )
     })
+  })
+
+  describe('of a reward with extras', () => {
+    const extras = reward((() => ({ reward: 1, brevity: 2 })) as never, { extras: 'parts' }) // names of extras have no type
+    const env = () => pipe(chats(), append(rewardTransform({ reward: extras })))
+    checkLaws(it, envLaws(fc.constant({ env: env(), act: () => replies('2', 'x'), steps: 2 }), 5))
   })
 
   describe('around conversations', () => {
