@@ -20,7 +20,7 @@ export interface OverlapDriverOptions {
 }
 
 /** Why sampling ended: an error that `play` or `push` threw, or a push that failed. */
-export type Broken = { readonly error: unknown } | { readonly cause: Failure }
+type Broken = { readonly error: unknown } | { readonly cause: Failure }
 
 /** Overlapped training in progress. */
 export interface OverlapDriver<G> {
