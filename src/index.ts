@@ -65,11 +65,8 @@ export {
 export type {
   AdvantageEntry,
   GroupEntry,
-  LossMaskEntry,
-  OldLogProbsEntry,
   ReturnsEntry,
   RowIdentity,
-  TokenWeightsEntry,
 } from './data/batch.js'
 export { gsm8kTasks } from './data/datasets/gsm8k.js'
 export { wordProblems } from './data/datasets/wordProblems/wordProblems.js'

@@ -5,10 +5,9 @@ import { Agent, type AgentOptions } from './agent.js'
 import { ACTION } from './kinds/action.js'
 import { BASH_SWE, CODE } from './kinds/fenced.js'
 import type { AgentKind } from './kinds/kind.js'
-import { NATIVE } from './kinds/native.js'
+import { FUNCTION_SWE, NATIVE, QWEN3_CODER_SWE } from './kinds/native.js'
 import { REACT } from './kinds/react.js'
 import { SEARCH } from './kinds/search.js'
-import { FUNCTION_SWE, QWEN3_CODER_SWE } from './kinds/swe.js'
 
 /** Makes an agent. */
 export type AgentFactory = <T extends AgentTask = AgentRowTask>(options: AgentOptions<T>) => Agent

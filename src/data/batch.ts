@@ -38,14 +38,3 @@ export type AdvantageEntry = { readonly advantage: Ragged<'float32'> }
 
 /** Returns of the tokens of `tokens.response`, written by estimators with a value function. */
 export type ReturnsEntry = { readonly returns: Ragged<'float32'> }
-
-/** The tokens of `tokens.response` that count in the loss. */
-export type LossMaskEntry = { readonly masks: TensorDict<{ readonly loss: Ragged<'bool'> }> }
-
-/** The trainer's own log-probs of `tokens.response` before the update, in nats. */
-export type OldLogProbsEntry = {
-  readonly oldLogProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
-}
-
-/** Weights of the tokens of `tokens.response`, written by an off-policy correction. */
-export type TokenWeightsEntry = { readonly tokenWeights: Ragged<'float32'> }

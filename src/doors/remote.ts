@@ -29,7 +29,6 @@ export type {
   HttpReply,
   HttpRequest,
   Repeat,
-  ServerEvent,
   Transport,
   TransportState,
 } from '../core/http.js'

@@ -12,8 +12,17 @@ import {
 } from '../client/tinkerClient.js'
 import type { TinkerTrainer } from '../client/trainer.js'
 import { CHECK_TINKER_SERVER_OPTIONS } from '../optionKinds.js'
-import { CHECKS } from './checks.js'
+import { GRADIENT_CHECKS } from './gradientChecks.js'
 import type { Bench, CheckOutcome, Repeater, TinkerCheck } from './measure.js'
+import { REQUEST_CHECKS } from './requestChecks.js'
+import { SAMPLER_CHECKS } from './samplerChecks.js'
+
+/** Every check of the kit, in order. */
+const CHECKS: Readonly<Record<string, (bench: Bench) => Promise<CheckOutcome>>> = {
+  ...GRADIENT_CHECKS,
+  ...SAMPLER_CHECKS,
+  ...REQUEST_CHECKS,
+}
 
 /** The server to check. */
 export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'apiKey' | 'fetch' | 'server' | 'wire'> {
