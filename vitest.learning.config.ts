@@ -54,10 +54,11 @@ class LongestFirst extends BaseSequencer {
  */
 const TIDY = /^test\/(cli|recipes|learning|run|view)\//
 
-/** Every command with every resource and signal, hundreds of schedules, 32 MiB for every route. */
-const MATRICES = ['cli/exitCodes', 'cli/missingResources', 'collectors/workers/roles.prop', 'serve/hugeBodies'].map(
-  (name) => `test/${name}.test.ts`,
-)
+/** Every command with every resource, signal or recipe, hundreds of schedules, 32 MiB for every route. */
+const MATRICES = [
+  ...['cli/exitCodes', 'cli/missingResources', 'cli/recipeTrust'],
+  ...['collectors/workers/roles.prop', 'serve/hugeBodies'],
+].map((name) => `test/${name}.test.ts`)
 
 const EXCLUDED = IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS, ...MATRICES] : []
 

@@ -1,8 +1,11 @@
 /** The exit code of every command that a signal ends while it works. */
+import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { noRedis, type RedisServer, redisServer } from '../kit/redisServer.js'
 import { type CommandResult, tandem, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { startServe } from '../kit/serveProcess.js'
 
 const path = useTemporaryFolder()
 const cwd = path('.')
@@ -18,15 +21,33 @@ const rayCluster = (): Server =>
 
 const cluster = rayCluster()
 
+/** A server of the model, and one of queues. */
+let engine: Awaited<ReturnType<typeof startServe>>
+let redis: RedisServer | undefined
+
 beforeAll(async () => {
   await writeAnsweringModel(path('model'))
+  engine = await startServe(path('model'), 'policy')
+  if (noRedis === undefined) redis = await redisServer()
+  writeFileSync(path('games.yaml'), GAMES)
   await new Promise<void>((listens) => cluster.listen(0, '127.0.0.1', listens))
 })
 
-afterAll(() => {
+afterAll(async () => {
   cluster.closeAllConnections()
   cluster.close()
+  await engine.stop()
+  await redis?.close()
 })
+
+/** A tournament that would go on for ever. */
+const GAMES = `env_configs:
+  - game_name: kuhn_poker
+num_episodes: 1000000
+agents:
+  player_0: { type: random }
+  player_1: { type: random }
+`
 
 const MODEL = ['--model', 'model', '--max-new-tokens', '8', '--threads', '1']
 const STEPS = ['--prompts', '2', '--group', '2', '--eval-tasks', '4']
@@ -62,12 +83,40 @@ const INTERRUPTED: Readonly<Record<string, Work>> = {
     args: () => ['capture', '--port', '0', '--threads', '1'],
     works: /^capturing /m,
   },
+  arena: {
+    args: () => ['arena', 'games.yaml', '--out', `games-${process.hrtime.bigint()}`, '--json'],
+    works: /"type":"game"/,
+  },
   launch: {
     args: () => {
       const { port } = cluster.address() as AddressInfo // it listens on a port
       return ['launch', '--url', `http://127.0.0.1:${port}`, '--entrypoint', 'run']
     },
     works: /step 1/,
+  },
+}
+
+/** Commands that wait for another process, by a queue. */
+const QUEUED: Readonly<Record<string, Work>> = {
+  'trainer without workers': {
+    args: () => [
+      'train',
+      ...MODEL,
+      ...STEPS,
+      '--steps',
+      '9',
+      '--engine',
+      engine.url,
+      '--queue',
+      redis!.url,
+      '--queue-name',
+      'a',
+    ],
+    works: /no worker/,
+  },
+  'worker without a trainer': {
+    args: () => ['worker', ...MODEL, '--on', engine.url, '--queue', redis!.url, '--queue-name', 'b'],
+    works: /waiting/,
   },
 }
 
@@ -103,6 +152,14 @@ describe.each(SIGNALS)('after %s, the exit code', (signal, code) => {
     expect(ended, stderr).toMatchObject({ code, signal: null })
     expect(stderr).not.toMatch(/^tandem: /m)
   })
+
+  it.skipIf(noRedis !== undefined).each(Object.entries(QUEUED))(
+    `of a wait is ${code}: %s${noRedis ?? ''}`,
+    async (_, work) => {
+      const { stderr, ...ended } = await interrupted(work, signal)
+      expect(ended, stderr).toMatchObject({ code, signal: null })
+    },
+  )
 
   it.each(Object.entries(SERVERS))('of a server is 0: %s', async (_, work) => {
     const { stderr, ...ended } = await interrupted(work, signal)
