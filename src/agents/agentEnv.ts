@@ -7,8 +7,8 @@ import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Env } from '../envs/base/env.js'
 import { DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from '../envs/datasetChatEnv.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
-import { type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 import { contextFolding } from '../envs/tools/contextFolding.js'
+import { type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/requestedCalls.js'
 import type { Tool } from '../envs/tools/tool.js'
 import { ToolRegistry, toolSpecs } from '../envs/tools/toolRegistry.js'
 import { type ToolCallOptions, type ToolEntries, toolTransform } from '../envs/tools/toolTransform.js'
@@ -123,7 +123,7 @@ export const agentEnv = (
 ): Env<AgentState, HistoryAction> => {
   const { kind, tools, systemPrompt, reward, toolOptions, triggerTurns } = parts
   const read = finderOf(parts, text)
-  const asked = DatasetChatEnv<AgentTask, 'task'>({
+  const request = DatasetChatEnv<AgentTask, 'task'>({
     ...drawn,
     keep: 'task',
     ...(systemPrompt !== undefined && { systemPrompt }),
@@ -151,7 +151,7 @@ export const agentEnv = (
     StepCounter({ maxSteps: maxTurns }),
     ...(reward === undefined ? [] : [rewardTransform({ reward, onAnswer: 'continue' })]),
   ]
-  return layers.reduce<Chats>(around, asked as unknown as Chats) as unknown as Env<AgentState, HistoryAction> // by the entries of its parts
+  return layers.reduce<Chats>(around, request as unknown as Chats) as unknown as Env<AgentState, HistoryAction> // by the entries of its parts
 }
 
 /** A source over these tasks. */

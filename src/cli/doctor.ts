@@ -118,8 +118,8 @@ const installedVersion = (packageName: string): string | null => {
 /** Describes the end of a probe process that sent no result. */
 const ending = (code: number | null, signal: NodeJS.Signals | null, stderr: string): string => {
   const how = signal === null ? `ended with code ${code}` : `was ended by ${signal}`
-  const said = stderr.trim().split('\n').at(-1)
-  return `the process that loaded it ${how}${said ? `: ${said}` : ''}`
+  const reply = stderr.trim().split('\n').at(-1)
+  return `the process that loaded it ${how}${reply ? `: ${reply}` : ''}`
 }
 
 const LONGEST_PROBE = 60_000
@@ -165,8 +165,8 @@ const diagnosisOf = (candidate: BackendCandidate, version: string, result: Probe
 }
 
 /** Tests the requested or default backend and all other installed ones, one process at a time. */
-const examine = async (asked: ProbeRequest): Promise<DoctorReport> => {
-  const chosen = await probe(asked)
+const examine = async (wanted: ProbeRequest): Promise<DoctorReport> => {
+  const chosen = await probe(wanted)
   const backends: Diagnosis[] = []
   for (const candidate of BACKEND_CANDIDATES) {
     const { backend, packageName } = candidate
@@ -177,7 +177,7 @@ const examine = async (asked: ProbeRequest): Promise<DoctorReport> => {
       backends.push({ ...NOTHING, backend, packageName, version, isChosen, state: 'not installed', remedy })
       continue
     }
-    const threads = asked.threads === undefined ? {} : { threads: asked.threads }
+    const threads = wanted.threads === undefined ? {} : { threads: wanted.threads }
     const result = isChosen ? chosen : await probe({ backend, packageName, ...threads })
     backends.push({ ...diagnosisOf({ backend, packageName }, version, result), isChosen })
   }

@@ -6,7 +6,7 @@ import { filesBelow } from '../live/files.js'
 import { liveIds } from '../live/ids.js'
 import { liveLocks } from '../live/lock.js'
 import { print } from '../live/output.js'
-import { createJobFolder, type Followed, followJob, type JobNews, readJobFolder } from '../run/launch/jobFolder.js'
+import { createJobFolder, type Followed, followJob, type JobEvent, readJobFolder } from '../run/launch/jobFolder.js'
 import { knownMetric } from '../run/launch/metricLines.js'
 import { jobSchema, type RayJob, type RayJobs, rayJobs } from '../run/launch/rayJobs.js'
 import { checkFree } from '../run/store/runFolder.js'
@@ -48,15 +48,15 @@ const write = (text: string): void => {
 }
 
 /** Prints the log, and a line for each step that was found in it. */
-const onNews = (news: JobNews): void => {
-  if (news.type === 'log') write(news.text)
-  if (news.type === 'waiting') sayLine(`${news.reason}; trying again`)
-  if (news.type !== 'step') return
+const onEvent = (event: JobEvent): void => {
+  if (event.type === 'log') write(event.text)
+  if (event.type === 'waiting') sayLine(`${event.reason}; trying again`)
+  if (event.type !== 'step') return
   const parts = (['reward', 'loss', 'entropy'] as const).flatMap((name) => {
-    const value = knownMetric(news.step, name)
+    const value = knownMetric(event.step, name)
     return value === null ? [] : [`${name} ${numberText(value)}`]
   })
-  sayLine(`step ${news.step.step}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`)
+  sayLine(`step ${event.step.step}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`)
 }
 
 /** Turns the end of a job into the end of the command. */
@@ -77,7 +77,7 @@ const follow = async (jobs: RayJobs, folder: string, id: string): Promise<void> 
       folder,
       await followJob(
         jobs,
-        { folder, id, signal, onNews },
+        { folder, id, signal, onEvent },
         { files: filesBelow(folder), locks: liveLocks, timers: liveTimers },
       ),
     )

@@ -104,9 +104,9 @@ const action = async (question: string | undefined, flags: SampleFlags): Promise
   const model = await orFail(
     loadPretrained(modelName(flags.model, flags.adapter), liveFiles, { onProgress: downloadLines() }),
   )
-  const asked = question ?? (await exampleQuestion(flags.seed))
+  const requested = question ?? (await exampleQuestion(flags.seed))
   const completions = await orFail(
-    sampleCompletions(model, asked, {
+    sampleCompletions(model, requested, {
       count: flags.count,
       key: keyFromSeed(flags.seed),
       sampling: {
@@ -118,10 +118,10 @@ const action = async (question: string | undefined, flags: SampleFlags): Promise
     }),
   )
   if (flags.json === true) {
-    for (const completion of completions) print(`${JSON.stringify({ question: asked, ...completion })}\n`)
+    for (const completion of completions) print(`${JSON.stringify({ question: requested, ...completion })}\n`)
     return
   }
-  print(`${asked}\n\n`)
+  print(`${requested}\n\n`)
   for (const { text, logProb, stopReason } of completions) {
     const cut = stopReason === 'length' ? ' (cut off at the token limit)' : ''
     print(`${text}${cut}\n  log-probability ${logProb.toFixed(2)}\n`)

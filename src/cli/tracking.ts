@@ -162,7 +162,7 @@ const servedMetrics = async ({
   return { sink, server: await orFail(serveMetrics(sink.registry, { port, ...(host !== undefined && { host }) })) }
 }
 
-const untold = ({ sink, dropped, waiting, lastFailure }: SinkReport): string =>
+const unreported = ({ sink, dropped, waiting, lastFailure }: SinkReport): string =>
   `${sink} lacks ${dropped + waiting} events${lastFailure === null ? '' : `: ${describe(lastFailure)}`}\n`
 
 /**
@@ -228,7 +228,8 @@ export const openTracking = async (flags: TrackingFlags, say: (text: string) => 
     yield* trackedRun(begun, { tracker, run: folder, isResumed, samples: flags.trackSamples ?? 0 })
   }
   const close = async (): Promise<void> => {
-    for (const report of (await tracker?.close()) ?? []) if (report.dropped + report.waiting > 0) say(untold(report))
+    for (const report of (await tracker?.close()) ?? [])
+      if (report.dropped + report.waiting > 0) say(unreported(report))
     await metrics?.server.close()
     if (tracker === undefined) await Promise.all(served.map(({ transport }) => transport.close()))
   }

@@ -80,10 +80,10 @@ const mayChange = (recipe: Recipe, path: string, { learner }: Settings): boolean
 }
 
 /** Throws CommandError that lists every changed setting that must not change on resume. */
-const checkResumed = (chosen: Chosen, asked: Settings): void => {
+const checkResumed = (chosen: Chosen, request: Settings): void => {
   if (chosen.run === null) return
   const stored = storedSettings(chosen, chosen.run.config)
-  const refused = differingSettings(stored, asked).filter(({ path }) => !mayChange(chosen.recipe, path, stored))
+  const refused = differingSettings(stored, request).filter(({ path }) => !mayChange(chosen.recipe, path, stored))
   if (refused.length === 0) return
   const list = refused.map(({ path, was, is }) => `${path} is ${JSON.stringify(was)}, not ${JSON.stringify(is)}`)
   throw new CommandError(

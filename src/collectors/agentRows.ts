@@ -102,9 +102,9 @@ export const agentRows = <O extends Pick<MultiAgentState, 'agent' | 'agentReward
     )
   }
   const turns = { agents: written, rewards: get(td, 'next', 'agentRewards').items.toArray() }
-  const told = [...rowsByTrajectory(td).values()]
+  const reported = [...rowsByTrajectory(td).values()]
   const ids = get(td, 'trajectoryId').items
-  const chains = [...new Set(agents)].flatMap((agent) => told.flatMap((rows) => chainOf(agent, rows, turns)))
+  const chains = [...new Set(agents)].flatMap((agent) => reported.flatMap((rows) => chainOf(agent, rows, turns)))
   const rows = chains.flatMap((chain) => chain.rows)
   const groups = groupIdsOf(td)
   return scope(() => {

@@ -25,7 +25,7 @@ export const limiter = (limit: number): Limiter => {
   let active = 0
   const line = new Set<() => void>()
 
-  const leave = (): void => {
+  const release = (): void => {
     const [next] = line
     if (next === undefined) {
       active--
@@ -48,7 +48,7 @@ export const limiter = (limit: number): Limiter => {
     })
     const entered = await unlessAborted(turn, signal)
     // The turn may have come at the moment of the abort. Then the slot goes to the next in line.
-    if (entered === ABORTED && !line.delete(mine!)) leave()
+    if (entered === ABORTED && !line.delete(mine!)) release()
     return entered
   }
 
@@ -58,7 +58,7 @@ export const limiter = (limit: number): Limiter => {
       try {
         return await f()
       } finally {
-        leave()
+        release()
       }
     },
     active: () => active,

@@ -77,7 +77,7 @@ export interface SandboxEnd {
 /** The output of a session for one question. */
 export interface SandboxOutput {
   readonly _tag: 'Said'
-  readonly said: SandboxText
+  readonly output: SandboxText
   /** The number of processes and threads besides the program's first that are still running. */
   readonly running: number
 }

@@ -96,8 +96,8 @@ export const maskedTokens = (history: History, options: MaskedTokensOptions): E.
   if (tooFar.right !== undefined) return tooLong(tooFar.right)
   const written = assistantText(template, history, { ...rendering, generationPrompt, from })
   if (E.isLeft(written)) return written
-  const { endOfTurn: _, ...asked } = rendering
-  const rendered = render(template, history, { ...asked, generationPrompt })
+  const { endOfTurn: _, ...renderOptions } = rendering
+  const rendered = render(template, history, { ...renderOptions, generationPrompt })
   if (E.isLeft(rendered)) return rendered
   const encoding = tokenized(() =>
     tokenizer.encoding(written.right.text, { specialTokens: { plainText: rendered.right.plainText } }),

@@ -68,7 +68,6 @@ export {
 } from '../envs/resources/toolEnvironment.js'
 export type { AcquireOptions } from '../envs/resources/waitingLine.js'
 export { answerTool, summarizeTool } from '../envs/tools/answerTools.js'
-export type { AskedCalls, CallFinder } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
   type BrowserFailure,
@@ -96,6 +95,7 @@ export { MCPToolTransform } from '../envs/tools/mcpToolTransform.js'
 export { PythonInterpreter, type PythonInterpreterOptions } from '../envs/tools/pythonInterpreter.js'
 export { pythonTool } from '../envs/tools/pythonTool.js'
 export { type RemoteWorldToolOptions, remoteWorldTool } from '../envs/tools/remoteWorldTool.js'
+export type { CallFinder, RequestedCalls as AskedCalls } from '../envs/tools/requestedCalls.js'
 export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from '../envs/tools/retrieval.js'
 export type { Passage, RetrievalCacheOptions, RetrievalStore } from '../envs/tools/retrievalCache.js'
 export {

@@ -72,8 +72,8 @@ export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> 
   requireBatchSize('ChatEnv', batchSize)
   const system = systemPrompt === undefined ? [] : [message(systemRole, systemPrompt)]
   const textIn = ({ messages }: History): string => {
-    const asked = messages.find(({ role }) => role === userRole)
-    return asked === undefined ? '' : textOf(asked)
+    const firstMessage = messages.find(({ role }) => role === userRole)
+    return firstMessage === undefined ? '' : textOf(firstMessage)
   }
   return {
     name: 'ChatEnv',

@@ -130,7 +130,8 @@ interface Turned<S> {
 
 const isMessage = (value: object): value is Message => 'role' in value && 'content' in value
 
-const asMessage = (said: string | Message): Message => (typeof said === 'string' ? message('user', said) : said)
+const asMessage = (extended: string | Message): Message =>
+  typeof extended === 'string' ? message('user', extended) : extended
 
 /** Why a value cannot be kept in a state: JSON would not give it back. `undefined` if it can. */
 const notJson = (value: unknown, path = 'state'): string | undefined => {
@@ -170,8 +171,8 @@ const readReply = <S>(
   const next = result.state === undefined ? state : result.state
   const problem = notJson(next)
   if (problem !== undefined) return E.left(`the state must be JSON data: ${problem}`)
-  const said = result.message === undefined ? history : appendMessage(history, asMessage(result.message))
-  return E.right({ history: said, state: next, done, score: scored.right })
+  const extended = result.message === undefined ? history : appendMessage(history, asMessage(result.message))
+  return E.right({ history: extended, state: next, done, score: scored.right })
 }
 
 /** The transform that lets the world reply. */

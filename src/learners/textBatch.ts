@@ -67,8 +67,8 @@ export const pairBatch = ({ tokenizer, template, endOfTurn }: ModelText, options
     })
     if (problems.length > 0) return E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
     const end = tokenizer.encode(endOfTurn)
-    const answer = (said: string): readonly number[] => [
-      ...tokenizer.encode(said, { specialTokens: 'plainText' }),
+    const answer = (reply: string): readonly number[] => [
+      ...tokenizer.encode(reply, { specialTokens: 'plainText' }),
       ...end,
     ]
     const [chosen, rejected] = [pairs.map((pair) => answer(pair.chosen)), pairs.map((pair) => answer(pair.rejected))]

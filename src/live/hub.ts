@@ -96,7 +96,7 @@ const requireRepo = (repo: HubRepo): void => {
 const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
 
 /** Checks that a commit is the requested one. */
-const requireAsked = (commit: string, repo: HubRepo): string =>
+const requireRequested = (commit: string, repo: HubRepo): string =>
   !COMMIT.test(repo.revision) || commit === repo.revision
     ? commit
     : refuseFile(repo, 'protocol', `the hub answered for commit ${commit}, not for ${repo.revision}`)
@@ -105,7 +105,7 @@ const requireAsked = (commit: string, repo: HubRepo): string =>
 const commitOf = (json: unknown, repo: HubRepo): string => {
   const sha = typeof json === 'object' && json !== null && 'sha' in json ? json.sha : undefined
   return typeof sha === 'string' && COMMIT.test(sha)
-    ? requireAsked(sha, repo)
+    ? requireRequested(sha, repo)
     : refuseFile(repo, 'protocol', 'the response of the hub has no commit: is HF_ENDPOINT right?')
 }
 
@@ -224,7 +224,7 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
           `${path}: the hub did not send commit, etag and size: is HF_ENDPOINT right?`,
         )
       }
-      return { url, path, commit: requireAsked(commit, repo), etag, size }
+      return { url, path, commit: requireRequested(commit, repo), etag, size }
     }
     return refuseFile(repo, 'protocol', `${path}: more than ${MOST_REDIRECTS} redirects`)
   } finally {

@@ -59,13 +59,13 @@ const TOKEN_HINT = 'set HF_TOKEN to a token that may read it'
 
 const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnection): never => {
   const code = response.headers.get('x-error-code')
-  const said = response.headers.get('x-error-message') ?? response.statusText
+  const detail = response.headers.get('x-error-message') ?? response.statusText
   const status = response.status
   if (code === 'GatedRepo') {
     return refuseFile(
       repo,
       'gated',
-      `request access on the page of the repository; then ${TOKEN_HINT} (${said})`,
+      `request access on the page of the repository; then ${TOKEN_HINT} (${detail})`,
       status,
     )
   }
@@ -82,14 +82,14 @@ const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnectio
   }
   if (code === 'RevisionNotFound') return refuseFile(repo, 'not-found', `there is no revision ${repo.revision}`, status)
   if (status === 401 || status === 403)
-    return refuseFile(repo, 'unauthorized', `the hub refuses access (${status} ${said}): ${TOKEN_HINT}`, status)
-  if (status === 404) return refuseFile(repo, 'not-found', `there is no such file or ${repo.kind} (${said})`, status)
+    return refuseFile(repo, 'unauthorized', `the hub refuses access (${status} ${detail}): ${TOKEN_HINT}`, status)
+  if (status === 404) return refuseFile(repo, 'not-found', `there is no such file or ${repo.kind} (${detail})`, status)
   if (status === 429)
     return refuseFile(repo, 'refused', 'the hub has had too many requests: wait a minute, or use a token', status)
   return refuseFile(
     repo,
     status >= 500 ? 'unreachable' : 'refused',
-    `the hub answered ${status} ${said}: try again later`,
+    `the hub answered ${status} ${detail}: try again later`,
     status,
   )
 }
@@ -175,9 +175,9 @@ const authorizationOf = (token: string | undefined, repo: HubRepo): Readonly<Rec
 export const ask = async (
   connection: HubConnection,
   repo: HubRepo,
-  asked: HubRequest & { readonly watch: Watch },
+  request: HubRequest & { readonly watch: Watch },
 ): Promise<Response> => {
-  const { url, method = 'GET', headers = {}, redirect = 'follow', accepted = [], watch } = asked
+  const { url, method = 'GET', headers = {}, redirect = 'follow', accepted = [], watch } = request
   const isHub = webAddress(repo, url).origin === webAddress(repo, connection.endpoint).origin
   const authorization = isHub ? authorizationOf(connection.token, repo) : {}
   try {

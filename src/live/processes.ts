@@ -143,10 +143,10 @@ const launch = async (
   const gone = new Promise<ProcessEnd>((resolve) => {
     child.once('exit', (code, signal) => resolve({ code, signal }))
   })
-  const told = listen(child)
+  const reported = listen(child)
   const ended = gone.then(async (end) => {
     signalGroup(pid, 'SIGKILL') // leftover children, which would also keep its output open
-    await told
+    await reported
     guard.stdin?.end('over\n')
     forget(pid)
     return end

@@ -192,11 +192,16 @@ interface Context {
 }
 
 /** Computes the KL terms, and the one to the reference as a metric if its input is present. */
-const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTerm[]): Partial<PolicyLossOutput> => {
-  const isAsked = asked.some(({ to }) => to === 'reference')
+const klTerms = (
+  { input, mask, mean, aggregate }: Context,
+  requested: readonly KLTerm[],
+): Partial<PolicyLossOutput> => {
+  const isRequested = requested.some(({ to }) => to === 'reference')
   const metric: readonly KLTerm[] =
-    isAsked || input.refLogProbs === undefined ? [] : [{ to: 'reference', coefficient: 0 }]
-  const ordered = [...asked, ...metric].toSorted((a, b) => Number(a.to === 'behavior') - Number(b.to === 'behavior')) // the order of the sum
+    isRequested || input.refLogProbs === undefined ? [] : [{ to: 'reference', coefficient: 0 }]
+  const ordered = [...requested, ...metric].toSorted(
+    (a, b) => Number(a.to === 'behavior') - Number(b.to === 'behavior'),
+  ) // the order of the sum
   const outputs = ordered.map(({ to, form = 'k3', coefficient, aggregation = 'loss', correction = 'none' }) => {
     const target = to === 'reference' ? input.refLogProbs! : (input.behaviorLogProbs ?? input.oldLogProbs) // checked by `apply`
     const away = (from: tf.Tensor): tf.Tensor => masked(tf.sub(input.logProbs, from), mask)

@@ -26,8 +26,8 @@ export const givenKey = (headers: Headers): string | undefined => {
  */
 export const isAuthorized = async (given: string | undefined, keys: readonly string[]): Promise<boolean> => {
   if (given === undefined) return false
-  const asked = await digest(given)
-  const matches = await Promise.all(keys.map(async (key) => isSame(asked, await digest(key))))
+  const presented = await digest(given)
+  const matches = await Promise.all(keys.map(async (key) => isSame(presented, await digest(key))))
   return matches.filter((match) => match).length > 0
 }
 

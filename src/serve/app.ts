@@ -57,7 +57,7 @@ const PROTOCOL = '0.32.0+tandem'
 type Answer = E.Either<ApiFailure, Response>
 
 /** The input of an endpoint. `read` is what its reader gave, or the JSON of its body. */
-interface Asked {
+interface Wanted {
   readonly request: Request
   readonly query: URLSearchParams
   readonly read: unknown
@@ -68,7 +68,7 @@ interface Endpoint {
   readonly path: string
   /** `prompt`: large bodies are read on another thread. `json`: bodies are small. */
   readonly reads: 'prompt' | 'json' | 'nothing'
-  readonly answer: (served: Served, asked: Asked) => Answer | Promise<Answer>
+  readonly answer: (served: Served, wanted: Wanted) => Answer | Promise<Answer>
 }
 
 const get = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: 'GET', path, reads: 'nothing', answer })

@@ -119,11 +119,11 @@ export const hostileReplies = <T extends Task>(
   return [...new Set([...texts, ...texts.map(reply), ...hedges])]
 }
 
-const asked = <T extends Task>(task: T): Answered<T> => ({ task, history: History([message('user', task.query)]) })
+const requested = <T extends Task>(task: T): Answered<T> => ({ task, history: History([message('user', task.query)]) })
 
 const answering = <T extends Task>(task: T, reply: string): Answered<T> => ({
   task,
-  history: appendMessage(asked(task).history, message('assistant', reply)),
+  history: appendMessage(requested(task).history, message('assistant', reply)),
 })
 
 const scoreOf = async <T extends Task>(
@@ -218,7 +218,7 @@ const drawn = <T extends Task>(
     given(sample, noise),
   ]
   const conversations = texts.map((text) => [brief(text), answering(sample.task, text)] as const)
-  return { sample, key, conversations: [['no reply', asked(sample.task)], ...conversations] }
+  return { sample, key, conversations: [['no reply', requested(sample.task)], ...conversations] }
 }
 
 const listed = (names: readonly string[]): string => [...names].sort().join(', ')
@@ -275,7 +275,7 @@ const requireGold = async <T extends Task>({ sample, key }: Drawn<T>): Promise<v
 const requireNothing = async <T extends Task>({ sample, key }: Drawn<T>): Promise<void> => {
   const texts = ['', ' ', '\n\n', ...(sample.worthless ?? [])]
   const cases = texts.map((text) => [brief(text), answering(sample.task, text)] as const)
-  for (const [what, answered] of [['no reply', asked(sample.task)] as const, ...cases]) {
+  for (const [what, answered] of [['no reply', requested(sample.task)] as const, ...cases]) {
     const { reward, success } = await scoreOf(sample, answered, key)
     require(reward === 0 && !success, () => `${what} is worth ${reward}${success ? ', and a success' : ''}`)
   }

@@ -120,17 +120,17 @@ export const scriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedS
       const played = get(state, 'turns').items.map((turns) => turns + 1)
       const episode = get(state, 'episode').items
       const next = Array.from({ length: played.size }, (_, i) => {
-        const [prompt, said] = [
+        const [prompt, reply] = [
           raggedRow(get(state, 'tokens', 'prompt'), i),
           raggedRow(get(action, 'tokens', 'response'), i),
         ]
         const spans = get(state, 'tokens', 'spans').items.get(i)! // one for each element
-        const [sampled, rendered] = [prompt.length + said.length, prompt.length + said.length + 1]
+        const [sampled, rendered] = [prompt.length + reply.length, prompt.length + reply.length + 1]
         const turn = 2 * played.get(i)! // one for each element
         return {
           episode: episode.get(i)!, // one for each element
           turns: played.get(i)!, // one for each element
-          prompt: [...prompt, ...said, SEPARATOR],
+          prompt: [...prompt, ...reply, SEPARATOR],
           spans: [
             ...spans,
             span(prompt.length, sampled, turn - 1, 'sampled'),

@@ -93,7 +93,7 @@ const scripted = <In, Out, T>(
 ): ScriptedPolicy<In, Out> => {
   const { answers, faults, name = NAME } = script
   const calls: ScriptedCall<In>[] = []
-  let told = 0
+  let reported = 0
   const turnsOf = (state: TensorDict<In>, key: Key): E.Either<PolicyFailure, readonly T[]> => {
     const [size] = state.batchShape
     if (size === undefined) throw new RangeError(`${name}: the state has no batch axis`)
@@ -106,12 +106,12 @@ const scripted = <In, Out, T>(
       })
       return E.right(turns)
     }
-    const turns = answers.slice(told, told + elements.length)
+    const turns = answers.slice(reported, reported + elements.length)
     if (turns.length < elements.length) {
-      const reason = `the script has ${answers.length} answers; ${told} were used and ${elements.length} more are requested`
+      const reason = `the script has ${answers.length} answers; ${reported} were used and ${elements.length} more are requested`
       return E.left(policyFailure(reason, name))
     }
-    told += elements.length
+    reported += elements.length
     return E.right(turns)
   }
   const answer =
@@ -164,8 +164,8 @@ const tokensOf = (turn: ScriptedTokens): Tokens => {
  * scriptedPolicy({ answers: [[5, 6], [7]] }).name // 'ScriptedPolicy'
  */
 export const scriptedPolicy = (script: TokenScript): ScriptedPolicy<TokenPrompt, TokenAction> =>
-  scripted(script, (said) => {
-    const turns = said.map(tokensOf)
+  scripted(script, (reply) => {
+    const turns = reply.map(tokensOf)
     const each = <T>(value: T) => data(turns.map(() => value))
     const ids = turns.map((turn) => turn.ids)
     const logProbs = turns.map((turn) => turn.logProbs)
@@ -190,8 +190,8 @@ export const scriptedPolicy = (script: TokenScript): ScriptedPolicy<TokenPrompt,
 export const scriptedTextPolicy = (
   script: PolicyScript<TextPrompt, ScriptedText>,
 ): ScriptedPolicy<TextPrompt, TextAction> =>
-  scripted(script, (said) => {
-    const turns = said.map((turn) => (typeof turn === 'string' ? { text: turn } : turn))
+  scripted(script, (reply) => {
+    const turns = reply.map((turn) => (typeof turn === 'string' ? { text: turn } : turn))
     return TensorDict(
       {
         text: { response: data(turns.map(({ text }) => text)) },
@@ -211,11 +211,13 @@ export const scriptedTextPolicy = (
 export const scriptedHistoryPolicy = (
   script: PolicyScript<HistoryPrompt, ScriptedMessage>,
 ): ScriptedPolicy<HistoryPrompt, HistoryAction> =>
-  scripted(script, (said) =>
+  scripted(script, (reply) =>
     TensorDict(
       {
-        history: { response: data(said.map((turn) => (typeof turn === 'string' ? message('assistant', turn) : turn))) },
+        history: {
+          response: data(reply.map((turn) => (typeof turn === 'string' ? message('assistant', turn) : turn))),
+        },
       },
-      [said.length],
+      [reply.length],
     ),
   )

@@ -88,7 +88,7 @@ interface Turn {
   readonly stopReason: StopReason
   readonly reward: number
   /** The user's next text; empty for no message. */
-  readonly asked: string
+  readonly wanted: string
   /** True if new weights were loaded before the turn. */
   readonly isUpdated: boolean
 }
@@ -113,7 +113,7 @@ const anyTurn = (rewards: fc.Arbitrary<number>): fc.Arbitrary<Turn> => {
       endLogProb: logProb,
       stopReason: fc.constantFrom<StopReason>('stop', 'length'),
       reward: rewards,
-      asked: fc.constantFrom('', 'go on'),
+      wanted: fc.constantFrom('', 'go on'),
       isUpdated: fc.boolean(),
     })
     .map((turn) => (turn.letters.length === 0 ? { ...turn, stopReason: 'stop' } : turn)) // one token at least
@@ -153,14 +153,18 @@ const longer = (
 /** Adds the user's text and the header of the assistant's turn. */
 const asking = (position: Position, text: string): Position => {
   const place = position.history.messages.size
-  const said =
+  const responses =
     text === ''
       ? position
       : {
           ...longer(position, codes(`u:${text}${END}`), { role: 'user', origin: 'rendered', message: place }),
           history: appendMessage(position.history, message('user', text)),
         }
-  return longer(said, codes('a:'), { role: 'assistant', origin: 'rendered', message: said.history.messages.size })
+  return longer(responses, codes('a:'), {
+    role: 'assistant',
+    origin: 'rendered',
+    message: responses.history.messages.size,
+  })
 }
 
 const responseOf = ({ letters, stopReason, endLogProb }: Turn) => {
@@ -177,10 +181,10 @@ const after = (position: Position, turn: Turn): Position => {
   const { message: reply, ids } = responseOf(turn)
   const isComplete = turn.stopReason === 'stop'
   const place = { role: 'assistant', message: position.history.messages.size }
-  const said = longer(position, ids, { ...place, origin: 'sampled' })
-  const closed = longer(said, isComplete ? [] : codes(END), { ...place, origin: 'rendered' })
+  const responses = longer(position, ids, { ...place, origin: 'sampled' })
+  const closed = longer(responses, isComplete ? [] : codes(END), { ...place, origin: 'rendered' })
   const history = appendMessage(position.history, reply)
-  return asking({ ...closed, history }, turn.asked)
+  return asking({ ...closed, history }, turn.wanted)
 }
 
 /** One row of the batch. */
@@ -230,9 +234,9 @@ const stateEntries = (rows: readonly Row[], positions: readonly Position[]) => {
 }
 
 const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch<TrajectoryState> => {
-  const said = rows.map(({ action }) => responseOf(action))
+  const responses = rows.map(({ action }) => responseOf(action))
   const prompts = rows.map(({ before }) => before.ids)
-  const full = prompts.map((ids, i) => [...ids, ...said[i]!.ids])
+  const full = prompts.map((ids, i) => [...ids, ...responses[i]!.ids])
   const overFull = (prompt: number, response: (i: number) => readonly number[]) =>
     prompts.map((ids, i) => [...ids.map(() => prompt), ...response(i)])
   const ended = (end: Row['end']) =>
@@ -251,33 +255,33 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
     tokens: {
       response: ragged(
         'int32',
-        said.map(({ ids }) => ids),
+        responses.map(({ ids }) => ids),
       ),
       full: ragged('int32', full),
     },
     logProbs: {
       response: ragged(
         'float32',
-        said.map(({ logProbs }) => logProbs),
+        responses.map(({ logProbs }) => logProbs),
       ),
       full: ragged(
         'float32',
-        overFull(Number.NaN, (i) => said[i]!.logProbs),
+        overFull(Number.NaN, (i) => responses[i]!.logProbs),
       ),
     },
     masks: {
       attention: ragged(
         'bool',
-        overFull(1, (i) => said[i]!.ids.map(() => 1)),
+        overFull(1, (i) => responses[i]!.ids.map(() => 1)),
       ),
       assistant: ragged(
         'bool',
-        overFull(0, (i) => said[i]!.ids.map(() => 1)),
+        overFull(0, (i) => responses[i]!.ids.map(() => 1)),
       ),
     },
     history: {
-      response: data(said.map(({ message }) => message)),
-      full: data(rows.map(({ before }, i) => appendMessage(before.history, said[i]!.message))), // one for each row
+      response: data(responses.map(({ message }) => message)),
+      full: data(rows.map(({ before }, i) => appendMessage(before.history, responses[i]!.message))), // one for each row
     },
     stopReason: data(rows.map(({ action }) => action.stopReason)),
     policyVersion: data(rows.map(({ version }) => version)),

@@ -69,7 +69,7 @@ const openLines = (path: string, files: Files): TE.TaskEither<JsonlFailure, stri
 /**
  * Removes events that the session of `start` will report again. Lines that are not events are kept.
  */
-const withoutToldAgain = (
+const withoutRepeats = (
   lines: readonly string[],
   start: Extract<TrackedEvent, { readonly type: 'start' }>,
 ): string[] => {
@@ -84,10 +84,10 @@ const withoutToldAgain = (
 }
 
 /** Returns the file's text after adding events. */
-const retold = (text: string, events: readonly TrackedEvent[]): string => {
+const repeated = (text: string, events: readonly TrackedEvent[]): string => {
   let lines = text.split('\n').slice(0, -1)
   for (const event of events) {
-    if (event.type === 'start') lines = withoutToldAgain(lines, event)
+    if (event.type === 'start') lines = withoutRepeats(lines, event)
     lines.push(eventLine(event))
   }
   return lines.map((line) => `${line}\n`).join('')
@@ -121,7 +121,7 @@ export const jsonlSink = (path: string, files: Files = liveFiles): Sink => {
       openLines(path, files),
       TE.chainW((text) => {
         good.set(bytesOf(text))
-        const [added, wanted] = [linesOf(events), retold(text, events)]
+        const [added, wanted] = [linesOf(events), repeated(text, events)]
         if (wanted === text + added) return append(added, bytesOf(text))
         return pipe(
           files.write(path, wanted),

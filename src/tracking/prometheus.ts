@@ -50,7 +50,7 @@ const ownMetrics = (registry: Registry, { prefix, buckets }: Required<Prometheus
   return {
     info: new Gauge(of('run_info', '1 for the run, by its name.', ['run'])),
     running: new Gauge(of('run_running', '1 during the run, 0 after its end.')),
-    told: new Gauge(of('last_event_timestamp_seconds', 'Time of the last event, in seconds since 1970.')),
+    reported: new Gauge(of('last_event_timestamp_seconds', 'Time of the last event, in seconds since 1970.')),
     step: new Gauge(of('step', 'The last step.')),
     steps: new Counter(of('steps_total', 'Steps done by this process.')),
     alarms: new Counter(of('alarms_total', 'Alarms, by kind.', ['alarm'])),
@@ -125,7 +125,7 @@ export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink 
   }
 
   const take = (event: TrackedEvent): void => {
-    own.told.set(event.at / 1000)
+    own.reported.set(event.at / 1000)
     switch (event.type) {
       case 'start':
         own.info.set({ run: event.run }, 1)

@@ -105,8 +105,8 @@ export const tensorBoardSink = (folder: string, files: Files = liveFiles): Sink 
       TE.chainFirst((open) => cutToGood(open, files)),
       TE.chain((open) => {
         const version: BoardEvent = { what: 'version', seconds: first.at / 1000, step: 0 }
-        const told = [...(open.bytes === 0 ? [version] : []), ...events.flatMap(boardEvents)]
-        const bytes = joinBytes(told.map(encodeBoardEvent))
+        const reported = [...(open.bytes === 0 ? [version] : []), ...events.flatMap(boardEvents)]
+        const bytes = joinBytes(reported.map(encodeBoardEvent))
         return pipe(
           files.append(open.path, bytes),
           TE.map(() => file.set({ ...open, bytes: open.bytes + bytes.length })),

@@ -74,7 +74,7 @@ const batchAfter = async (
 }
 
 /** A sequence whose last token is in question. */
-interface Asked {
+interface Wanted {
   readonly prompt: readonly number[]
   readonly ids: readonly number[]
   readonly temperature: number
@@ -96,7 +96,7 @@ interface TokenGradient {
 export const tokenGradient = (
   { config }: Pick<OpenModel, 'config'>,
   weights: NamedTensors,
-  { prompt, ids, temperature }: Asked,
+  { prompt, ids, temperature }: Wanted,
 ): Owned<TokenGradient> =>
   own(
     scope(() => {
@@ -144,9 +144,9 @@ interface Derivatives {
 export const derivatives = (
   model: Pick<OpenModel, 'config'>,
   weights: NamedTensors,
-  { asked, rows }: { readonly asked: Asked; readonly rows: readonly BatchRow[] },
+  { request, rows }: { readonly request: Wanted; readonly rows: readonly BatchRow[] },
 ): Derivatives => {
-  using gradient = tokenGradient(model, weights, asked)
+  using gradient = tokenGradient(model, weights, request)
   const { value, grads } = gradient.value
   const probability = Math.exp(value.dataSync()[0]!)
   const norm = squaredNorm(grads)
@@ -171,9 +171,9 @@ export const derivatives = (
         scorer.score(moved.value, {
           prompts: of.map(({ prompt }) => prompt),
           completions: of.map(({ ids }) => ids),
-          temperature: asked.temperature,
+          temperature: request.temperature,
         })
-      return [...scores(rows), ...scores([asked])] // apart, so that groups share their prompts
+      return [...scores(rows), ...scores([request])] // apart, so that groups share their prompts
     }
     const [plus, minus] = [scoresAt(1), scoresAt(-1)]
     const slopes = plus.map((row, i) => Array.from(row, (value, t) => (value - minus[i]![t]!) / (2 * size)))
@@ -228,8 +228,8 @@ export const influenceLines = ({ checkpoint, ...place }: InfluenceRequest) =>
     const { rows, batch } = await batchAfter(work, model, checkpoint)
     await model.learnerAt(checkpoint)
     yield { type: 'progress', message: 'computing gradients' }
-    const asked = { prompt, ids: ids.slice(0, token + 1), temperature: await runTemperature(run) }
-    const { rows: slopes, linearity } = derivatives(model, model.run().learner.weights(), { asked, rows })
+    const request = { prompt, ids: ids.slice(0, token + 1), temperature: await runTemperature(run) }
+    const { rows: slopes, linearity } = derivatives(model, model.run().learner.weights(), { request, rows })
     const known = new Set((await run.rollouts()).map(({ row }) => row.id))
     const nameOf = (trajectory: string): string | null => {
       const id = rolloutId({ step: checkpoint + 1, trajectoryId: trajectory })

@@ -7,12 +7,12 @@ import type { OpenModel } from './openModel.js'
 import type { ViewedRun } from './viewedRun.js'
 
 /** A sequence of ids: the prompt, then the tokens up to the one in question. */
-interface Asked {
+interface Wanted {
   readonly prompt: readonly number[]
   readonly ids: readonly number[]
 }
 
-const askedIds = async (run: ViewedRun, { text }: OpenModel, body: ProbabilityRequest): Promise<Asked> => {
+const requestedIds = async (run: ViewedRun, { text }: OpenModel, body: ProbabilityRequest): Promise<Wanted> => {
   if ('prompt' in body) {
     const prompt = Array.from(promptIds(text, [{ role: 'user', content: body.prompt }]))
     return { prompt, ids: Array.from(text.tokenizer.encode(body.reply)) }
@@ -51,7 +51,7 @@ export const probabilityLines = (body: ProbabilityRequest) =>
   async function* ({ run, open, signal }: ModelWork): AsyncGenerator<ProgressLine | ProbabilityLine> {
     yield { type: 'progress', message: 'opening the run' }
     const model = await open()
-    const { prompt, ids } = await askedIds(run, model, body)
+    const { prompt, ids } = await requestedIds(run, model, body)
     if (ids.length === 0) throw new RangeError('the reply has no tokens')
     const temperature = await runTemperature(run)
     for (const step of [0, ...(await run.log()).checkpoints]) {

@@ -38,7 +38,7 @@ export const heldRollouts = (records: readonly ViewedTurn[]): RolloutLog => {
   })
   return {
     rollouts: async () => rollouts,
-    turns: async (asked) => asked.map(({ row }) => turns.get(row.id) ?? []),
+    turns: async (requested) => requested.map(({ row }) => turns.get(row.id) ?? []),
     search: async (text) => {
       const wanted = text.toLowerCase()
       const found = [...turns].filter(([, own]) => own.some((turn) => turnHas(turn, wanted)))
@@ -268,10 +268,10 @@ export const fileRollouts = (files: Files, { path, index }: LogFiles): RolloutLo
       if (listed?.of !== log) listed = { of: log, rollouts: log.rows.map((row) => ({ row })) }
       return listed.rollouts
     },
-    turns: async (asked) => {
-      if (asked.length === 0) return []
+    turns: async (requested) => {
+      if (requested.length === 0) return []
       const { places } = await current()
-      const own = asked.map(({ row }) => [...pairs(places[row.index] ?? [])])
+      const own = requested.map(({ row }) => [...pairs(places[row.index] ?? [])])
       const found = await withFile((file) => readRanges(file, own.flat()))
       return own.map((ranges) => ranges.map(([start]) => parse(found.get(start)!, path))) // read above
     },

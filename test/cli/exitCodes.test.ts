@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { noRedis, type RedisServer, redisServer } from '../kit/redisServer.js'
-import { type CommandResult, tandem, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { type CommandResult, gsm8kLines, tandem, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 import { startServe } from '../kit/serveProcess.js'
 
 const path = useTemporaryFolder()
@@ -30,6 +30,7 @@ beforeAll(async () => {
   engine = await startServe(path('model'), 'policy')
   if (noRedis === undefined) redis = await redisServer()
   writeFileSync(path('games.yaml'), GAMES)
+  writeFileSync(path('rows.jsonl'), gsm8kLines(4))
   await new Promise<void>((listens) => cluster.listen(0, '127.0.0.1', listens))
 })
 
@@ -100,17 +101,19 @@ const INTERRUPTED: Readonly<Record<string, Work>> = {
 const QUEUED: Readonly<Record<string, Work>> = {
   'trainer without workers': {
     args: () => [
-      'train',
-      ...MODEL,
-      ...STEPS,
-      '--steps',
-      '9',
-      '--engine',
-      engine.url,
-      '--queue',
-      redis!.url,
-      '--queue-name',
-      'a',
+      ...['train', 'gsm8k', '--dataset', 'rows.jsonl', '--eval-dataset', 'rows.jsonl', ...MODEL, ...STEPS],
+      ...[
+        '--steps',
+        '9',
+        '--engine',
+        engine.url,
+        '--queue',
+        redis!.url,
+        '--queue-name',
+        'a',
+        '--shared-tasks',
+        'allow',
+      ],
     ],
     works: /no worker/,
   },

@@ -34,7 +34,7 @@ describe('the CPU time grows as the number of messages for', () => {
       ids: new Int32Array(),
       stopReason: null,
       callIds: new Set<string>(),
-      said: { text: 'y', calls: [] },
+      answer: { text: 'y', calls: [] },
     }
     rememberAnswer(answers, { fields: { messages: chat(1) }, conversation: first }, answer)
     expectLinear((count) => {

@@ -160,18 +160,18 @@ const begin = (queue: LeaseQueue, { ends, trained }: Extract<QueueEvent, { _tag:
   const strange = ends.filter(({ ticket }) => ticket >= queue.nextTicket).map(({ ticket }) => ticket)
   if (strange.length > 0)
     return refuseQueueChange('unknown', `the checkpoint has tasks that were never drawn: ${strange.join(', ')}`)
-  const told = ends.reduce((next, { ticket, how }) => {
+  const reported = ends.reduce((next, { ticket, how }) => {
     const stage = next.pending.get(ticket)?.stage
     return stage === 'training' || stage === 'ready' ? settle(next, ticket, how) : next
   }, queue)
-  if (told.counts.trained !== trained) {
-    const reason = `the queue has ${told.counts.trained} trained groups, the checkpoint ${trained}: they belong to different runs`
+  if (reported.counts.trained !== trained) {
+    const reason = `the queue has ${reported.counts.trained} trained groups, the checkpoint ${trained}: they belong to different runs`
     return refuseQueueChange('superseded', reason)
   }
-  return E.right([null, returnTaken(told)])
+  return E.right([null, returnTaken(reported)])
 }
 
-interface Asked {
+interface Wanted {
   readonly client: string
   readonly at: number
 }
@@ -180,7 +180,7 @@ const HANDLERS: {
   readonly [K in keyof QueueAnswers]: (
     queue: LeaseQueue,
     event: Extract<QueueEvent, { readonly _tag: K }>,
-    asked: Asked,
+    request: Wanted,
   ) => Done<QueueAnswers[K]>
 } = {
   Begin: begin,
@@ -236,7 +236,7 @@ export const answerEvent = (
 ): Done<QueueAnswer> => {
   if (OF_TRAINER.includes(what._tag) && trainer !== client)
     return refuseQueueChange('superseded', trainer === null ? 'no trainer has started' : 'another trainer has started')
-  const handle = HANDLERS[what._tag] as (queue: LeaseQueue, event: QueueEvent, asked: Asked) => Done<QueueAnswer> // of its tag
+  const handle = HANDLERS[what._tag] as (queue: LeaseQueue, event: QueueEvent, request: Wanted) => Done<QueueAnswer> // of its tag
   return handle(queue, what, { client, at })
 }
 

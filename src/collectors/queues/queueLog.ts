@@ -170,11 +170,11 @@ export const memoryQueueLog = (
       if (count > orderOf(after)) return E.right('changed')
       await new Promise<void>((go) => {
         const end = (): void => {
-          silence()
+          cancelTimer()
           waiting.delete(end)
           go()
         }
-        const silence = timers.after(limitMs, end)
+        const cancelTimer = timers.after(limitMs, end)
         waiting.add(end)
       })
       return E.right(count > orderOf(after) ? 'changed' : 'silent')

@@ -53,7 +53,7 @@ const PASSING = /^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|NOREPLI
 /** Errors of a server without space, in memory or on disk. */
 const NO_ROOM = /^(OOM|MISCONF)\b|because of: (OOM|MISCONF)\b/
 
-const saidNo = ({ message }: ErrorReply): QueueFailure => {
+const refusal = ({ message }: ErrorReply): QueueFailure => {
   const kind = NO_ROOM.test(message) ? 'memory' : PASSING.test(message) ? 'unreachable' : 'refused'
   return { _tag: 'QueueFailure', kind, reason: `Redis: ${message}` }
 }
@@ -116,7 +116,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
 
   const exchange = async (lib: Library, commands: readonly RedisCommand[], limitMs: number) => {
     const client = current ?? clientOf(lib, options)
-    const silence = timers.after(limitMs, () => drop(client))
+    const cancelTimer = timers.after(limitMs, () => drop(client))
     try {
       if (current === undefined) {
         current = client
@@ -130,13 +130,13 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
       if (failed !== undefined) throw failed.reason
       return E.right(settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : [])))
     } catch (error) {
-      if (error instanceof lib.ErrorReply && client.isReady) return E.left(saidNo(error))
+      if (error instanceof lib.ErrorReply && client.isReady) return E.left(refusal(error))
       drop(client)
-      if (error instanceof lib.ErrorReply) return E.left(saidNo(error))
+      if (error instanceof lib.ErrorReply) return E.left(refusal(error))
       const why = errorMessage(error)
       return queueFailure('unreachable', `${shownAddress(url)} does not respond: ${why}`)
     } finally {
-      silence()
+      cancelTimer()
     }
   }
 

@@ -138,9 +138,9 @@ const workerCalls = (client: QueueClient, name: string): WorkerQueue => {
     return undefined
   }
   /** Ends the client's hold on a lease once the queue has accepted or refused a call about it. */
-  const over = <A>(lease: LeaseName, said: TE.TaskEither<QueueProblem, A>): TE.TaskEither<QueueProblem, void> =>
+  const over = <A>(lease: LeaseName, outcome: TE.TaskEither<QueueProblem, A>): TE.TaskEither<QueueProblem, void> =>
     pipe(
-      said,
+      outcome,
       TE.bimap(
         (problem) => {
           if (problem._tag === 'QueueRefusal') inHand.delete(lease.lease)

@@ -87,7 +87,7 @@ const tryOnce = async <T>(
   if (isOff()) return ABORTED
   const controller = new AbortController()
   controllers.add(controller)
-  const silence = Number.isFinite(deadlineMs) ? timers.after(deadlineMs, () => controller.abort()) : () => {}
+  const cancelTimer = Number.isFinite(deadlineMs) ? timers.after(deadlineMs, () => controller.abort()) : () => {}
   try {
     const result = await run(controller.signal)
     if (result !== ABORTED || isOff()) return result
@@ -95,7 +95,7 @@ const tryOnce = async <T>(
   } catch (error) {
     return E.left(thrown(error))
   } finally {
-    silence()
+    cancelTimer()
     controllers.delete(controller)
   }
 }
@@ -122,8 +122,8 @@ const tried = async <T>(
     const waited = await tryOnce<null>(
       async (signal) => {
         const over = new Promise<E.Either<never, null>>((go) => {
-          const silence = rules.timers.after(pause, () => go(E.right(null)))
-          signal.addEventListener('abort', silence, { once: true })
+          const cancelTimer = rules.timers.after(pause, () => go(E.right(null)))
+          signal.addEventListener('abort', cancelTimer, { once: true })
         })
         return unlessAborted(over, signal)
       },

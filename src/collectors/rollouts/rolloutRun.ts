@@ -51,7 +51,7 @@ const tooManyFailures = (
   return { rule: 'maxFailureShare', reason, cause }
 }
 
-/** Returns the position to resume from: tasks in play and not drawn, with the turns that they had. */
+/** Returns the position to resume from, with the turns of tasks that are open. */
 const positionOf = <O, P>(
   outbox: Pick<RolloutOutbox<O, P>, 'open'>,
   queue: Pick<TaskQueue<O, P>, 'position'>,

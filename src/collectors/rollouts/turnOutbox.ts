@@ -59,7 +59,7 @@ export const turnOutbox = <O, P>(
     }
   }
 
-  const give = (turns: readonly WaitingTurn<O, P>[]): Joined<O, P> => {
+  const deliver = (turns: readonly WaitingTurn<O, P>[]): Joined<O, P> => {
     const ended: number[] = []
     for (const { task, member, turn, end } of turns) {
       const { given } = tasks.get(task)! // those of tasks that failed were dropped
@@ -93,7 +93,7 @@ export const turnOutbox = <O, P>(
     },
     take: (least) => {
       if (waiting.length === 0 || (least === 'enough' && waiting.length < turnsPerBatch)) return undefined
-      return give(waiting.splice(0, turnsPerBatch))
+      return deliver(waiting.splice(0, turnsPerBatch))
     },
     open: () => {
       const given = [...tasks].filter(([, turns]) => turns.given.some((each) => each !== 0))

@@ -132,8 +132,8 @@ const historyViews = (turn: TensorDict, env: string): Readonly<Record<string, un
 const textViews = (turn: TensorDict, env: string): Readonly<Record<string, unknown>> => {
   if (!has(turn, 'text', 'prompt')) {
     if (!has(turn, 'history', 'response') || has(turn, 'text', 'response')) return {}
-    const said = get(turn as TensorDict<HistoryAction>, 'history', 'response').items
-    return { text: { response: data(said.map(textOf)) } }
+    const message = get(turn as TensorDict<HistoryAction>, 'history', 'response').items
+    return { text: { response: data(message.map(textOf)) } }
   }
   if (!has(turn, 'text', 'response')) throw unread(env, 'text')
   const known = turn as TensorDict<TextPrompt & TextAction>
@@ -159,8 +159,8 @@ const readEntries = (read: TensorDict): Readonly<Record<string, unknown>> =>
  */
 export const turnRows = <O, P>(parts: Turn<O, P>): CollectedBatch<O, P> => {
   const { env, state, action, read, next, origin, rows, turn, generationMs } = parts
-  const asked = exclude(state as TensorDict, REMEMBERED, ...OUTCOME) as TensorDict
-  const acted = assign(asked, readEntries(read) as never) as TensorDict // entries of the action, which TensorDict checks
+  const request = exclude(state as TensorDict, REMEMBERED, ...OUTCOME) as TensorDict
+  const acted = assign(request, readEntries(read) as never) as TensorDict // entries of the action, which TensorDict checks
   const played = merge(acted, action as TensorDict) as TensorDict
   const root = withOwnGroups(played, origin)
   const views = TensorDict(

@@ -36,10 +36,10 @@ const overOf = (budget: Budget): { readonly over: Promise<string>; readonly forg
   let forget = (): void => {}
   const over = new Promise<string>((resolve) => {
     const onAbort = (): void => resolve('it was cancelled')
-    const silence = budget.world.timers.after(budget.left(), () => resolve('the deadline has passed'))
+    const cancelTimer = budget.world.timers.after(budget.left(), () => resolve('the deadline has passed'))
     budget.signal?.addEventListener('abort', onAbort, { once: true })
     forget = () => {
-      silence()
+      cancelTimer()
       budget.signal?.removeEventListener('abort', onAbort)
     }
   })

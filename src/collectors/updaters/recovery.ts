@@ -98,8 +98,8 @@ const recoverServer = async <W>(pushes: Pushes<W>, member: Member): Promise<Reco
   const isOther = version !== null && version !== expected.version
   // A process killed after resuming and before the probes may have left unverified weights without
   // a version.
-  const isUntold = version === null && pushes.settings.how !== 'adapter' && pushes.base.source !== null
-  if (wasPaused === 'no' && !isOther && !isUntold) {
+  const isUnknown = version === null && pushes.settings.how !== 'adapter' && pushes.base.source !== null
+  if (wasPaused === 'no' && !isOther && !isUnknown) {
     const kept = strays.filter((name) => !unloaded.includes(name))
     return { server, wasPaused, unloaded, problem: kept.length === 0 ? null : `still loaded: ${kept.join(', ')}` }
   }

@@ -92,7 +92,7 @@ const complain = (run: ServerRun, what: string): false => {
   return false
 }
 
-const said = (what: string, { kind, reason }: EngineFailure): string => `${what}: ${reason} (${kind})`
+const describedFailure = (what: string, { kind, reason }: EngineFailure): string => `${what}: ${reason} (${kind})`
 
 const shortBudget = ({ settings }: ServerRun): Budget => budgetOf(settings.callMs, settings.world)
 
@@ -109,7 +109,7 @@ export const checkServer = (
 ): Promise<{ readonly abilities: EngineAbilities; readonly state: EngineState } | null> =>
   timed(run, 'check', async () => {
     const noted = (what: string, failure: EngineFailure): null => {
-      complain(run, said(what, failure))
+      complain(run, describedFailure(what, failure))
       return null
     }
     const health = await ask(run, run.client.health)
@@ -143,7 +143,7 @@ export const pauseServer = (run: ServerRun, phase: 'pause' | 'undo', budget: Bud
       return true
     }
     if (E.isRight(done)) return complain(run, 'it does not report whether it is paused')
-    return complain(run, said('it was not paused', done.left))
+    return complain(run, describedFailure('it was not paused', done.left))
   })
 
 /** Number of attempts to resume. Resuming a running server has no effect. */
@@ -165,7 +165,7 @@ export const resumeServer = (run: ServerRun, phase: 'check' | 'resume' | 'undo')
       }
       last = resumed.left
     }
-    return complain(run, said('it was not resumed', last!))
+    return complain(run, describedFailure('it was not resumed', last!))
   })
 
 /** Loads other base weights on a server. */
@@ -195,7 +195,7 @@ export const loadBase = (
       budget,
     )
     if (open > 0) run.base = 'unanswered'
-    if (E.isLeft(loaded)) return complain(run, said('the weights were not loaded', loaded.left))
+    if (E.isLeft(loaded)) return complain(run, describedFailure('the weights were not loaded', loaded.left))
     // If the state does not show the result, the probes do.
     if (run.base !== 'unanswered' && loaded.right === 'done') run.base = 'new'
     return true
@@ -221,7 +221,7 @@ export const loadAdapterAt = (
       },
       budget,
     )
-    return E.isRight(loaded) || complain(run, said(`the adapter ${name} was not loaded`, loaded.left))
+    return E.isRight(loaded) || complain(run, describedFailure(`the adapter ${name} was not loaded`, loaded.left))
   })
 
 /** Unloads an adapter. Returns false if it may still be loaded. */
@@ -258,8 +258,8 @@ const versionProblem = (
 ): string | null => {
   if (adapter !== null)
     return state.adapters.includes(adapter) ? null : `the adapter ${adapter} is missing after it was loaded`
-  const told = [...(state.version === null ? [] : [state.version]), ...stamps].find((other) => other !== version)
-  return told === undefined ? null : `it reports version ${told}, not ${version}`
+  const reported = [...(state.version === null ? [] : [state.version]), ...stamps].find((other) => other !== version)
+  return reported === undefined ? null : `it reports version ${reported}, not ${version}`
 }
 
 /** Probes a server with an unused salt. Such requests are sent even while others are held. */
@@ -273,7 +273,7 @@ const askProbes = async (
   const options = { adapter, cacheSalt: `probe-${settings.world.ids.fresh()}`, signal: control.signal }
   const probed = await bounded(client.name, async () => E.right(await probe(client, rows, options)), budget)
   control.abort()
-  return E.isLeft(probed) ? E.left(said('it did not score the probes', probed.left)) : probed.right
+  return E.isLeft(probed) ? E.left(describedFailure('it did not score the probes', probed.left)) : probed.right
 }
 
 /**
@@ -303,11 +303,11 @@ const compare = async (
 ): Promise<string | null> => {
   const { client } = run
   const state = await ask(run, client.state)
-  if (E.isLeft(state)) return said('it does not report its state', state.left)
+  if (E.isLeft(state)) return describedFailure('it does not report its state', state.left)
   const wrong = versionProblem(expected, state.right, [])
   if (wrong !== null || expected.probes === null) return wrong
   const abilities = await ask(run, client.connect)
-  if (E.isLeft(abilities)) return said('it does not report its abilities', abilities.left)
+  if (E.isLeft(abilities)) return describedFailure('it does not report its abilities', abilities.left)
   const { rows, logProbs } = expected.probes
   const probed = await askProbes(run, { rows, adapter: expected.adapter }, budget)
   if (E.isLeft(probed)) return probed.left

@@ -84,7 +84,7 @@ export interface QueueCollectorOptions {
   /** The position in the checkpoint. Default: the start of a run. */
   readonly position?: QueuePosition
   /** Milliseconds without any event in the queue after which collecting fails. Default 600,000. */
-  readonly silenceMs?: number
+  readonly idleMs?: number
   /** Called while a batch waits: no worker takes a rollout, or one sends no heartbeat. */
   readonly onNotice?: (message: string) => void
   /** Ends the wait for a batch when it aborts: `next` then fails with kind `closed`. */
@@ -201,7 +201,7 @@ const takeInto =
   }
 
 /** Makes a batch of the taken groups. */
-const give = <O, P = TokenAction>(held: Cell<Held<O, P>>): QueueBatch<O, P> => {
+const deliver = <O, P = TokenAction>(held: Cell<Held<O, P>>): QueueBatch<O, P> => {
   const { hand, given } = held.get()
   const { tasks, ...joined } = joinGroups(hand)
   held.update((now) => ({ ...now, hand: [], given: new Set([...given, ...tasks]) }))
@@ -215,38 +215,38 @@ const nextBatch =
     held: Cell<Held<O, P>>,
   ): TE.TaskEither<QueueProblem, QueueBatch<O, P> | QueueEnd> =>
   async () => {
-    const { queue, groups, silenceMs = 600_000, signal = new AbortController().signal, onNotice } = options
+    const { queue, groups, idleMs = 600_000, signal = new AbortController().signal, onNotice } = options
     const report = onNotice && waitNotices(queue, onNotice)
-    for (let silentMs = 0; silentMs < silenceMs; ) {
+    for (let silentMs = 0; silentMs < idleMs; ) {
       const filled = await fill(options)()
       if (E.isLeft(filled)) return filled
       const taken = await takeInto(options, held)()
       if (E.isLeft(taken)) return taken
-      if (held.get().hand.length >= groups) return E.right(give(held))
+      if (held.get().hand.length >= groups) return E.right(deliver(held))
       const found = await queue.look()
       if (E.isLeft(found)) return found
       const { pending, settings } = found.right
       const isWaiting = pending.some(({ stage }) => stage !== 'training')
       if (!isWaiting && filled.right === 'complete')
-        return E.right(held.get().hand.length > 0 ? give(held) : { _tag: 'End' })
+        return E.right(held.get().hand.length > 0 ? deliver(held) : { _tag: 'End' })
       if (!isWaiting)
         return refuseQueueChange(
           'full',
           `all of ${settings.capacity} groups were taken: store a checkpoint, or make the queue larger`,
         )
       await report?.(found.right, silentMs)
-      const waitMs = Math.min(LONGEST_WAIT_MS, settings.leaseMs / 2, silenceMs - silentMs)
+      const waitMs = Math.min(LONGEST_WAIT_MS, settings.leaseMs / 2, idleMs - silentMs)
       const changed = await unlessAborted(queue.changed(waitMs)(), signal)
       if (changed === ABORTED) return queueFailure('closed', 'the wait for a batch was cancelled')
       if (E.isLeft(changed)) return changed
       silentMs = changed.right === 'silent' ? silentMs + waitMs : 0
     }
-    return queueFailure('silent', `nothing has happened in the queue for ${silenceMs} ms: is there a worker?`)
+    return queueFailure('silent', `nothing has happened in the queue for ${idleMs} ms: is there a worker?`)
   }
 
-const optionProblems = ({ groups, silenceMs = 1 }: QueueCollectorOptions): readonly string[] => [
+const optionProblems = ({ groups, idleMs = 1 }: QueueCollectorOptions): readonly string[] => [
   ...(Number.isSafeInteger(groups) && groups >= 1 ? [] : [`groups must be an integer of at least 1, got ${groups}`]),
-  ...(silenceMs > 0 && Number.isFinite(silenceMs) ? [] : [`silenceMs must be above 0, got ${silenceMs}`]),
+  ...(idleMs > 0 && Number.isFinite(idleMs) ? [] : [`idleMs must be above 0, got ${idleMs}`]),
 ]
 
 /**
@@ -262,7 +262,7 @@ const optionProblems = ({ groups, silenceMs = 1 }: QueueCollectorOptions): reado
  * Errors   throws RangeError that lists all invalid options. `Left(QueueRefusal)` of kind
  *          `superseded` for a checkpoint of another run, or one that is older than the outcomes
  *          recorded in the queue; `Left(QueueFailure)`. `next` fails with kind `silent` after
- *          `silenceMs` without an event, and with `full` if groups that are not stored fill the
+ *          `idleMs` without an event, and with `full` if groups that are not stored fill the
  *          queue. A group with a damaged rollout is dropped.
  * Effects  draws tasks into the queue. The caller must release the batches.
  */

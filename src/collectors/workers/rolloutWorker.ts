@@ -158,7 +158,7 @@ const played = async <O, P>(
   { lease, controller }: Playing,
 ): Promise<Outcome> => {
   let isLate = false
-  const silence = Number.isFinite(limits.deadlineMs)
+  const cancelTimer = Number.isFinite(limits.deadlineMs)
     ? timers.after(limits.deadlineMs, () => {
         isLate = true
         controller.abort()
@@ -174,7 +174,7 @@ const played = async <O, P>(
   } catch (error) {
     return { reason: thrownText(error) }
   } finally {
-    silence()
+    cancelTimer()
   }
 }
 
@@ -189,12 +189,12 @@ const bring = async <O, P>(shift: Shift<O, P>, { lease }: Playing, outcome: Outc
     return
   }
   const isFailed = 'reason' in outcome
-  const said = isFailed ? await queue.fail(lease, outcome.reason)() : await queue.deliver({ ...lease, ...outcome })()
+  const answer = isFailed ? await queue.fail(lease, outcome.reason)() : await queue.deliver({ ...lease, ...outcome })()
   state.inRow = isFailed ? state.inRow + 1 : 0
-  const how = orStop(shift, said)
+  const how = orStop(shift, answer)
   if (how === 'refused') {
     count.late++
-    tell({ _tag: 'Late', lease, reason: E.isLeft(said) ? said.left.reason : '' })
+    tell({ _tag: 'Late', lease, reason: E.isLeft(answer) ? answer.left.reason : '' })
   } else if (how === 'done' && isFailed) {
     count.failed++
     tell({ _tag: 'Failed', lease, reason: outcome.reason })
@@ -225,9 +225,9 @@ const HEARTBEAT_MS = 5000
  * Cancels rollouts whose lease is lost.
  */
 const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
-  let silence = (): void => {}
+  let cancelTimer = (): void => {}
   const next = (): void => {
-    silence = shift.timers.after(Math.min(HEARTBEAT_MS, leaseMs / 3), async () => {
+    cancelTimer = shift.timers.after(Math.min(HEARTBEAT_MS, leaseMs / 3), async () => {
       const leases = [...shift.playing.values()].map(({ lease }) => lease)
       if (leases.length > 0) {
         const gone = await shift.queue.renew(leases)()
@@ -238,7 +238,7 @@ const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
     })
   }
   next()
-  return () => silence()
+  return () => cancelTimer()
 }
 
 /** Maximum single wait in milliseconds, because leases expire without an event. */
@@ -260,11 +260,11 @@ const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> =>
       if (over.signal.aborted) break
     }
     const lease = await queue.lease()
-    const said = orStop(shift, lease)
+    const reply = orStop(shift, lease)
     if (E.isRight(lease)) {
       const place: Promise<void> = begin(shift, lease.right).finally(() => places.delete(place))
       places.add(place)
-    } else if (said === 'refused') await waitFor(queue.changed(Math.min(LONGEST_WAIT_MS, leaseMs / 2))())
+    } else if (reply === 'refused') await waitFor(queue.changed(Math.min(LONGEST_WAIT_MS, leaseMs / 2))())
   }
   for (const { controller } of shift.playing.values()) controller.abort()
   await Promise.all(places)

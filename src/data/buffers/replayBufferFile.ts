@@ -43,14 +43,14 @@ const checkedAbout = <P>(
   about: unknown,
   size: number,
 ): E.Either<string, Omit<ReplayBufferState<unknown, P>, 'rows'>> => {
-  const said: Readonly<Record<string, unknown>> = typeof about === 'object' && about !== null ? { ...about } : {}
-  const { format, writes, written } = said
+  const fields: Readonly<Record<string, unknown>> = typeof about === 'object' && about !== null ? { ...about } : {}
+  const { format, writes, written } = fields
   if (format !== FORMAT) return E.left(`expected the format '${FORMAT}', got ${String(format)}`)
   if (size > capacity) return E.left(`${size} rows, more than the capacity of ${capacity}`)
   if (typeof written !== 'number' || !Number.isSafeInteger(written) || !isWrites(writes, written, size))
     return E.left(`expected ${size} different numbers of writes below ${String(written)}`)
   return pipe(
-    sampler.fromPlain(said.sampler, size),
+    sampler.fromPlain(fields.sampler, size),
     E.bimap(
       (reason) => `sampler: ${reason}`,
       (state) => ({ writes, written, sampler: state }),

@@ -12,12 +12,12 @@ export const callHistory = ({ messages, completions }: CapturedCall, completion 
   const sampled = completions[completion]
   if (messages === null || sampled === undefined) return null
   const { text, calls, reasoning } = sampled.answer
-  const said = {
+  const fields = {
     role: 'assistant',
     content: text,
     ...(reasoning !== undefined && { reasoning_content: reasoning }),
     ...(calls.length > 0 && { tool_calls: calls.map((call) => ({ type: 'function', function: call })) }),
   }
-  const read = historyFromOpenAi([...messages, said])
+  const read = historyFromOpenAi([...messages, fields])
   return E.isRight(read) ? read.right : null
 }

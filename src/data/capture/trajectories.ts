@@ -109,14 +109,21 @@ const linesOf = (forest: CallForest, children: Children, shared: 'once' | 'each'
       return { nodes, context: Math.max(branch, 0) }
     })
 
-/**
- * Returns the failure of the call that should have followed the last node of a conversation, or
- * null.
- */
-const cutShort = (leaf: LinkedCall, calls: readonly CapturedCall[], { parents }: CallForest): string | null => {
-  const failed = calls.find((call) => parents.get(call.index) === leaf && isLost(call))
-  return failed === undefined ? null : `call ${failed.index}, which continues it, ${lossOf(failed)}`
-}
+/** Returns the first call without a usable completion that should have followed each node. */
+const lostCalls = (
+  calls: readonly CapturedCall[],
+  { parents }: CallForest,
+): ReadonlyMap<LinkedCall | null | undefined, CapturedCall> =>
+  new Map(
+    calls
+      .filter(isLost)
+      .map((call) => [parents.get(call.index), call] as const)
+      .toReversed(),
+  )
+
+/** Returns the failure of the call that should have followed a conversation, or null. */
+const cutShort = (failed: CapturedCall | undefined): string | null =>
+  failed === undefined ? null : `call ${failed.index}, which continues it, ${lossOf(failed)}`
 
 /** Returns true if no completion of a call can be used. */
 const isLost = ({ completions }: CapturedCall): boolean => completions.every(({ status }) => status !== 'ok')
@@ -185,9 +192,10 @@ export const sessionTrajectories = (session: CapturedSession, options: Trajector
   const calls = session.calls.toSorted((a, b) => a.index - b.index)
   const forest = linkCalls(calls)
   const lost = sessionLoss(session)
+  const following = lostCalls(calls, forest)
   return {
     trajectories: linesOf(forest, childrenOf(forest), shared).map((line) =>
-      trajectoryOf(session.id, line, lost ?? cutShort(line.nodes.at(-1)!, calls, forest)),
+      trajectoryOf(session.id, line, lost ?? cutShort(following.get(line.nodes.at(-1)!))),
     ),
     splits: chainSplits(forest, calls, decode),
     unused: calls.flatMap((call) =>

@@ -98,8 +98,8 @@ export const agentTask = (row: unknown, id: string): E.Either<string, AgentRowTa
   const history = historyFromOpenAi(raw.right)
   if (E.isLeft(history)) return E.left(history.left.reason)
   const messages = history.right.messages.toArray()
-  const asked = messages.findLast(({ role }) => role === 'user')
-  const query = asked === undefined ? '' : textOf(asked)
+  const questionText = messages.findLast(({ role }) => role === 'user')
+  const query = questionText === undefined ? '' : textOf(questionText)
   return E.right({ id: textOfColumn(row.id) || id, query, answer: textOfColumn(row.answer), messages, row })
 }
 

@@ -52,14 +52,14 @@ interface Thread {
   readonly plainText: readonly TextRange[]
   readonly ids: readonly number[]
   readonly tokenSpans: readonly TokenSpan[]
-  readonly said: string
+  readonly response: string
   readonly sampled: readonly number[]
 }
 
 type Threads = Readonly<Record<string, Thread>>
 
 type Tokens = DeepMerge<TextEntries, TokenPrompt>
-type Asked = HistoryPrompt & { readonly agent: Data<string> }
+type Wanted = HistoryPrompt & { readonly agent: Data<string> }
 type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
 type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
 type Speaker = Transform<readonly [null, null], HistoryPrompt, Tokens, unknown, TokenResponse>
@@ -83,7 +83,7 @@ const turnOf = (thread: Thread): { readonly previous: TensorDict; readonly actio
     [1],
   ),
   action: TensorDict(
-    { text: { response: data([thread.said]) }, tokens: { response: ragged('int32', [thread.sampled]) } },
+    { text: { response: data([thread.response]) }, tokens: { response: ragged('int32', [thread.sampled]) } },
     [1],
   ),
 })
@@ -102,7 +102,7 @@ const threadOf = (state: TensorDict, action: TensorDict, i: number): Thread => {
     plainText: get(text, 'plainText').items.get(i)!,
     ids: Array.from(raggedRow(get(before, 'tokens', 'prompt'), i)),
     tokenSpans: get(before, 'tokens', 'spans').items.get(i)!,
-    said: get(acted, 'text', 'response').items.get(i)!,
+    response: get(acted, 'text', 'response').items.get(i)!,
     sampled: Array.from(raggedRow(get(acted, 'tokens', 'response'), i)),
   }
 }
@@ -192,16 +192,16 @@ const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
  */
 export const agentTemplate = (
   options: AgentTemplateOptions,
-): Transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
+): Transform<null, Wanted, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
   checkOptions('agentTemplate', options, AGENT_TEMPLATE_OPTIONS)
   const { speech, prompts = 'continued' } = options
   const everyone = 'byAgent' in speech ? undefined : speakerOf(speech)
   const speakers = speakersOf(options)
-  const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Asked>, 'agent').items.toArray() // needed of the state
+  const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Wanted>, 'agent').items.toArray() // needed of the state
   /**
    * Renders the first prompts of the agents. Elements with the same speech are rendered together.
    */
-  const readFresh = (td: TensorDict<Asked>): TE.TaskEither<EnvFailure, TensorDict<Tokens>> => {
+  const readFresh = (td: TensorDict<Wanted>): TE.TaskEither<EnvFailure, TensorDict<Tokens>> => {
     if (everyone !== undefined)
       return pipe(
         everyone.reset(td, everyone.initial, UNUSED_KEY),
@@ -215,7 +215,7 @@ export const agentTemplate = (
         return readOne(speaker, histories.get(i)!, { thread: undefined, isDone: false })
       })
   }
-  return transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse>({
+  return transform<null, Wanted, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse>({
     name: NAME,
     initial: null,
     needs: {
@@ -271,9 +271,12 @@ export const agentTemplate = (
         const speaker = speakers(agent)
         if (speaker === undefined) return E.left(noSpeech(agent))
         const ids = raggedRow(get(action, 'tokens', 'response'), i)
-        const said = speaker.inverse(TensorDict({ tokens: { response: ragged('int32', [ids]) } }, [1]), tokensAt(td, i))
-        if (E.isLeft(said)) return said
-        parts.push(said.right as (typeof parts)[number]) // added by both halves of a speaker
+        const result = speaker.inverse(
+          TensorDict({ tokens: { response: ragged('int32', [ids]) } }, [1]),
+          tokensAt(td, i),
+        )
+        if (E.isLeft(result)) return result
+        parts.push(result.right as (typeof parts)[number]) // added by both halves of a speaker
       }
       return E.right(concat(parts))
     },

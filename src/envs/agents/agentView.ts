@@ -22,11 +22,11 @@ export type OthersAs = 'merged' | 'separate'
  * Returns the content of a turn for other agents: the text with the author's name in front.
  * Thoughts and tool calls are left out.
  */
-const told = ({ agent, message: said }: AgentTurn): readonly ContentPart[] => {
-  const [first, ...rest] = said.content
+const reported = ({ agent, message: reply }: AgentTurn): readonly ContentPart[] => {
+  const [first, ...rest] = reply.content
   return first?.type === 'text'
     ? [{ type: 'text', text: `${agent}: ${first.text}` }, ...rest]
-    : [{ type: 'text', text: `${agent}: ` }, ...said.content]
+    : [{ type: 'text', text: `${agent}: ` }, ...reply.content]
 }
 
 /** Joins contents. Adjacent texts are merged, with an empty line between authors. */
@@ -77,10 +77,10 @@ export const agentView = (scene: AgentScene, others: OthersAs = 'merged'): Histo
     if (turn.agent === agent) {
       flush()
       messages.push(turn.message)
-    } else if (others === 'merged') heard = [...heard, told(turn)]
+    } else if (others === 'merged') heard = [...heard, reported(turn)]
     else {
       flush()
-      messages.push(message('user', told(turn), { name: turn.agent }))
+      messages.push(message('user', reported(turn), { name: turn.agent }))
     }
   }
   flush()

@@ -131,10 +131,10 @@ const placesOf = (
 ): readonly Place[] => {
   const [queries, turns, current] = [get(state, 'query').items, get(state, 'turns').items, get(state, 'agent').items]
   return queries.toArray().map((query, i) => {
-    const said = turns.get(i)! // one for each element
-    const next = order(said, agents, query)
+    const past = turns.get(i)! // one for each element
+    const next = order(past, agents, query)
     const agent = current.get(i)! // one for each element
-    return { query, turns: said, agent, sees: next === 'end' ? said.length : next.sees }
+    return { query, turns: past, agent, sees: next === 'end' ? past.length : next.sees }
   })
 }
 
@@ -167,8 +167,8 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
 
   const promptOf = ({ query, turns, agent, sees }: Place): History => {
     const { systemPrompt } = agents.find(({ name }) => name === agent)!
-    const told = typeof systemPrompt === 'function' ? systemPrompt(query) : systemPrompt
-    return view({ query, turns, agent, sees, ...(told !== undefined && { systemPrompt: told }) })
+    const reported = typeof systemPrompt === 'function' ? systemPrompt(query) : systemPrompt
+    return view({ query, turns, agent, sees, ...(reported !== undefined && { systemPrompt: reported }) })
   }
 
   const stateOf = (places: readonly Place[], rewards: readonly AgentRewards[]): TensorDict<MultiAgentState> =>

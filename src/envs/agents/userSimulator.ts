@@ -113,8 +113,8 @@ const askOne = async (
   signal: AbortSignal,
 ): Promise<E.Either<EnvFailure, readonly [number, string]>> => {
   const scene = { persona, ...(opening !== undefined && { opening }), ...(roles !== undefined && { roles }) }
-  const asked = TensorDict({ history: { prompt: data([userView(history, scene)]) } }, [1])
-  const action = await policy.act(asked, key, { signal })()
+  const request = TensorDict({ history: { prompt: data([userView(history, scene)]) } }, [1])
+  const action = await policy.act(request, key, { signal })()
   if (E.isLeft(action)) return E.left(envFailure(NAME, `the simulated user of conversation ${i} failed`, action.left))
   const text = withoutThoughts(textOf(get(action.right, 'history', 'response').items.first()!)) // one element was requested
   discard(action.right)
@@ -232,8 +232,8 @@ export const userSimulator = (
       const isTurn = (history: History, i: number): boolean =>
         over[i] === false && lastMessage(history)?.role === roles.policy
       const waiting = [...histories.entries()].filter(([i, history]) => isTurn(history, i))
-      const asked = waiting.filter(([i]) => turns.get(i)! < maxTurns) // one for each element
-      const userTurns = asked.map(([i, history]): readonly [number, UserTurn] => [
+      const requested = waiting.filter(([i]) => turns.get(i)! < maxTurns) // one for each element
+      const userTurns = requested.map(([i, history]): readonly [number, UserTurn] => [
         i,
         { history, persona: personas.get(i)!, key: child(parseKey(keys.get(i)!)!, turns.get(i)!) }, // as written by `reset`
       ])
@@ -241,10 +241,10 @@ export const userSimulator = (
       const replies = await askAll(new Map(userTurns), options, work)
       work.release()
       if (E.isLeft(replies)) return replies
-      const said = new Map([...replies.right].map(([i, text]) => [i, heard(text, stopMarker)]))
-      const ends = new Map(waiting.map(([i]) => [i, endOf(said.get(i))]))
+      const answer = new Map([...replies.right].map(([i, text]) => [i, heard(text, stopMarker)]))
+      const ends = new Map(waiting.map(([i]) => [i, endOf(answer.get(i))]))
       const grown = histories.map((history, i) => {
-        const reply = said.get(i)
+        const reply = answer.get(i)
         return reply === undefined || (reply.isLast && reply.text === '')
           ? history
           : appendMessage(history, message(roles.user, reply.text))
@@ -256,7 +256,7 @@ export const userSimulator = (
             simulatedUser: {
               key: data(keys),
               persona: data(personas),
-              turns: data(turns.map((n, i) => (said.has(i) ? n + 1 : n))),
+              turns: data(turns.map((n, i) => (answer.has(i) ? n + 1 : n))),
             },
             ...endsOf(next, ends),
           },

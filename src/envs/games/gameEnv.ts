@@ -200,8 +200,8 @@ const historyOf = <P>(
   const shown = memory === 'turn' ? places.slice(-1) : places
   const messages = shown.flatMap((at, i): readonly Message[] => {
     const { state, attempt, feedback } = scenes[at]!
-    const told = { feedback: attempt === 0 ? null : feedback, place: i === 0 ? 'opening' : 'later' } as const
-    const text = prompt({ game, state, player, ...told })
+    const reported = { feedback: attempt === 0 ? null : feedback, place: i === 0 ? 'opening' : 'later' } as const
+    const text = prompt({ game, state, player, ...reported })
     return [message('user', text), ...(at < turns.length ? [turns[at]!.message] : [])]
   })
   const result = last.returns === null ? 'truncated' : `over. Returns: ${last.returns.join(', ')}`

@@ -126,10 +126,10 @@ const turnLines = (position: NegotiationPosition, player: number, table: Table):
   `Turn Type: ${isUtterance(position, table) ? 'Utterance' : 'Proposal'}`,
 ]
 
-const saidLines = ({ proposals, utterances, agreed }: NegotiationPosition): readonly string[] => [
+const offerLines = ({ proposals, utterances, agreed }: NegotiationPosition): readonly string[] => [
   ...proposals.map((share, i) => {
-    const said = utterances[i]
-    return `Player ${i % 2} proposes: [${share.join(', ')}]${said === undefined ? '' : ` utters: [${said.join(', ')}]`}`
+    const reply = utterances[i]
+    return `Player ${i % 2} proposes: [${share.join(', ')}]${reply === undefined ? '' : ` utters: [${reply.join(', ')}]`}`
   }),
   ...(agreed === 'yes' ? ['Agreement reached!'] : []),
 ]
@@ -138,7 +138,7 @@ const textOf = (position: NegotiationPosition, table: Table): string => {
   const { deal } = position
   if (deal === null) return 'Initial chance node'
   const lines = [...heading(deal), valuesLine(deal, 0), valuesLine(deal, 1)]
-  return `${[...lines, ...turnLines(position, speakerOf(position, table), table), ...saidLines(position)].join('\n')}\n`
+  return `${[...lines, ...turnLines(position, speakerOf(position, table), table), ...offerLines(position)].join('\n')}\n`
 }
 
 const NO_OBSERVATION = 'ChanceNode -- no observation'
@@ -229,7 +229,7 @@ export const negotiation = (options: NegotiationOptions = {}): Game<NegotiationP
       informationState: (position, player) => {
         const { deal } = position
         if (deal === null) return NO_OBSERVATION
-        return [...heading(deal), valuesLine(deal, player), ...saidLines(position)].join('\n')
+        return [...heading(deal), valuesLine(deal, player), ...offerLines(position)].join('\n')
       },
     },
   })

@@ -16,9 +16,9 @@ import {
   GameMessagesAndCurrentBoardObservationWrapper,
   GameMessagesObservationWrapper,
   refusalOf,
+  reported,
   type Step,
   type TextArenaRules,
-  told,
 } from './textArenaNotes.js'
 import { type TicTacToePosition, ticTacToe } from './ticTacToe.js'
 
@@ -55,7 +55,7 @@ const noughts = (): TextArenaRules<TicTacToePosition> => {
     opening: (position) => [boardNote(position)],
     after: ({ actor, action: cell, after }) => [
       action(Number(actor), `[${cell}]`),
-      told(`Player ${actor} placed their symbol (${symbol(Number(actor))}) in cell ${cell}.`),
+      reported(`Player ${actor} placed their symbol (${symbol(Number(actor))}) in cell ${cell}.`),
       boardNote(after),
     ],
     refused: (position, { player, reason }) => [ofPlayer(player, reason), boardNote(position)],
@@ -93,7 +93,7 @@ const fourInARow = (
     opening: (position) => [boardNote(position)],
     after: ({ actor, action: column, after }) => [
       action(Number(actor), `[col ${column}]`),
-      told(`Player ${actor} dropped their disk (${symbol(Number(actor))}) into column ${column}.`),
+      reported(`Player ${actor} dropped their disk (${symbol(Number(actor))}) into column ${column}.`),
       boardNote(after),
     ],
     refused: (_position, { player, reason }) => [ofPlayer(player, reason)],
@@ -126,7 +126,7 @@ const piles = (sizes: readonly number[]): TextArenaRules<NimPosition> => {
       const [pile, take] = [move % sizes.length, Math.floor(move / sizes.length) + 1]
       return [
         action(Number(actor), `[${pile} ${take}]`),
-        told(`Player ${actor} removes ${take} from pile ${pile}.`),
+        reported(`Player ${actor} removes ${take} from pile ${pile}.`),
         boardNote(after),
       ]
     },
@@ -176,7 +176,7 @@ const poker = (): TextArenaRules<KuhnPokerPosition> => {
     opening: (position, player) => {
       const card = 'JQK'[position.cards[numberOf(player)]!]
       const text = `### Starting round 1 out of 1 rounds. Your card is: '${card}'`
-      return [told(text), player === numberOf(0) ? available(position) : board(text)]
+      return [reported(text), player === numberOf(0) ? available(position) : board(text)]
     },
     after: ({ before, actor, action: move, after }, player) => {
       const mover = numberOf(Number(actor))
@@ -184,7 +184,7 @@ const poker = (): TextArenaRules<KuhnPokerPosition> => {
       const isNext = player !== mover && game.turn({ position: after, history: [] }) !== 'over'
       return [
         action(mover, `[${name}]`),
-        told(`Player ${mover}, submitted move: '[${name}]'.`),
+        reported(`Player ${mover}, submitted move: '[${name}]'.`),
         ...(isNext ? [available(after)] : []),
       ]
     },
@@ -219,7 +219,7 @@ const dice = (winScore: number): TextArenaRules<PigPosition> => {
           : `Your roll history for this turn: ${rolls.map((roll) => `'${roll}'`).join(', ')}`) +
         "\nAvailable actions: '[roll]' or '[hold]'",
     )
-  const passed = (after: PigPosition) => [told(`Current Scores: ${scoresOf(after)}`), boardNote(after, [])]
+  const passed = (after: PigPosition) => [reported(`Current Scores: ${scoresOf(after)}`), boardNote(after, [])]
   return {
     game: pig({ winScore }),
     numberOf: same,
@@ -234,11 +234,11 @@ const dice = (winScore: number): TextArenaRules<PigPosition> => {
     after: ({ before, actor, action: move, after }, _player, moves) => {
       if (actor !== 'chance') {
         const name = move === 0 ? '[roll]' : '[hold]'
-        const banked = told(`Player ${actor} holds and banks ${before.turnTotal} points.`)
+        const banked = reported(`Player ${actor} holds and banks ${before.turnTotal} points.`)
         return [action(actor, name), ...(move === 0 ? [] : [banked, ...passed(after)])]
       }
       if (move !== 0) return [boardNote(after, rollsOf(moves))]
-      return [told(`Player ${before.player} busted, losing ${before.turnTotal} points!`), ...passed(after)]
+      return [reported(`Player ${before.player} busted, losing ${before.turnTotal} points!`), ...passed(after)]
     },
     refused: (_position, { player, reason }) => [ofPlayer(player, reason)],
     read: ({ scores, turnTotal }, { player, reply }) => {
@@ -272,7 +272,7 @@ const secretWord = (words: readonly string[]): TextArenaRules<SecretPosition> =>
       const submitted = `[${word.toLowerCase()}]`
       return [
         { kind: 'action', text: submitted },
-        told(
+        reported(
           `You submitted ${submitted}.\nFeedback:\n${spaced(word)}\n${spaced(marks)}\nYou have ${guesses - moves.length} guesses left.`,
         ),
       ]

@@ -38,7 +38,7 @@ export interface TextArenaRules<P> {
 }
 
 export const action = (from: number, text: string): Note => ({ kind: 'action', text, from })
-export const told = (text: string): Note => ({ kind: 'told', text })
+export const reported = (text: string): Note => ({ kind: 'told', text })
 export const board = (text: string): Note => ({ kind: 'board', text })
 export const refusalOf = (who: string, reason: string): Note => ({
   kind: 'admin',

@@ -205,8 +205,8 @@ const runTurn = async (
   const wrong = episode.wrong + 1
   const penalty = rules.rewardWrongFormat
   if (wrong < rules.maxWrong) {
-    const asked = appendMessage(desk.history, message('user', WRONG_FORMAT))
-    return E.right({ history: asked, episode: { ...episode, wrong }, reward: penalty, done: false, retry: true })
+    const wanted = appendMessage(desk.history, message('user', WRONG_FORMAT))
+    return E.right({ history: wanted, episode: { ...episode, wrong }, reward: penalty, done: false, retry: true })
   }
   const reply = await rules.sessions.step(episode.place, GIVE_UP, signal)
   return E.map((answer: MLGymReply): Moved => {

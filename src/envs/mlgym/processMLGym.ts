@@ -59,11 +59,11 @@ const readReply = <T>(line: string, schema: z.ZodType<T>): E.Either<MLGymFailure
     (): unknown => JSON.parse(line),
     () => null,
   )
-  const said = E.isRight(json) ? envelope.safeParse(json.right) : undefined
-  if (said === undefined || !said.success)
+  const reply = E.isRight(json) ? envelope.safeParse(json.right) : undefined
+  if (reply === undefined || !reply.success)
     return infrastructure(`the bridge sent an invalid response: ${line.slice(0, 200)}`)
-  if (!said.data.ok) return infrastructure(said.data.reason)
-  const result = schema.safeParse(said.data.result)
+  if (!reply.data.ok) return infrastructure(reply.data.reason)
+  const result = schema.safeParse(reply.data.result)
   return result.success
     ? E.right(result.data)
     : infrastructure(`the bridge's response does not match its schema: ${z.prettifyError(result.error)}`)
@@ -106,11 +106,11 @@ export const processMLGym = (options: ProcessMLGymOptions = {}): MLGym => {
       if (E.isLeft(started)) return infrastructure(started.left.reason)
       const bridge = started.right
       const ask = async <T>(
-        asked: object,
+        wanted: object,
         schema: z.ZodType<T>,
         limitMs: number,
       ): Promise<E.Either<MLGymFailure, T>> => {
-        const line = await bridge.ask(asked, { limitMs })
+        const line = await bridge.ask(wanted, { limitMs })
         return E.isLeft(line) ? infrastructure(line.left.reason) : readReply(line.right, schema)
       }
       const close = (): Promise<void> => bridge.end({ op: 'close' })

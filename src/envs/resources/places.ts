@@ -113,14 +113,14 @@ export const end = <R, A, F extends Reasoned>(places: PoolPlaces<R, A, F>, resou
   )
 
 /** Takes an idle resource out. */
-export const leave = <R, A, F extends Reasoned>({ idle }: PoolPlaces<R, A, F>, each: Idle<R>): void => {
+export const keepIdle = <R, A, F extends Reasoned>({ idle }: PoolPlaces<R, A, F>, each: Idle<R>): void => {
   idle.delete(each)
   each.cancel()
 }
 
 /** Ends an idle resource. */
 export const evict = <R, A, F extends Reasoned>(places: PoolPlaces<R, A, F>, each: Idle<R>): Promise<void> => {
-  leave(places, each)
+  keepIdle(places, each)
   return end(places, each.resource)
 }
 
@@ -148,11 +148,11 @@ export const leaseOf = <R, A, F extends Reasoned>(
   count.leased++
   mostLeased.set(Math.max(mostLeased.get(), count.leased))
   /** Does `give` at the first call only: a lease ends once. */
-  const once = async (give: () => Promise<void> | void): Promise<void> => {
+  const once = async (deliver: () => Promise<void> | void): Promise<void> => {
     if (isOver) return
     isOver = true
     count.leased--
-    await give()
+    await deliver()
   }
   return {
     resource,

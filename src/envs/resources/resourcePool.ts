@@ -6,7 +6,7 @@ import { checkOptions } from '../../core/options.js'
 import type { ResourceFailure, ResourceSpec } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
 import { RESOURCE_POOL_OPTIONS } from '../optionKinds.js'
-import { after, alive, emptyPlaces, evict, type Lease, leaseOf, leave, type Reasoned, rest } from './places.js'
+import { after, alive, emptyPlaces, evict, keepIdle, type Lease, leaseOf, type Reasoned, rest } from './places.js'
 import { type AcquireOptions, begin, closedIn, type Queue, serve, waitFor } from './waitingLine.js'
 
 export interface ResourcePoolOptions {
@@ -87,12 +87,12 @@ const checkSizes = (options: ResourcePoolOptions): void => {
 
 /** Waits for running work, at most for a time limit, in case a spec never ends a resource. */
 const patiently = async (timers: Timers, ms: number, work: Promise<unknown>): Promise<void> => {
-  let silence = (): void => {}
+  let cancelTimer = (): void => {}
   const late = new Promise<void>((resolve) => {
-    silence = after(timers, ms, resolve)
+    cancelTimer = after(timers, ms, resolve)
   })
   await Promise.race([work, late])
-  silence()
+  cancelTimer()
 }
 
 /**
@@ -132,7 +132,7 @@ export const resourcePool = <R, A = void, F extends Reasoned = ResourceFailure>(
     take: (tag) => {
       const found = [...idle].reverse().find((each) => each.tag === tag)
       if (found === undefined) return undefined
-      leave(places, found)
+      keepIdle(places, found)
       return leaseOf(places, found.resource, found.tag)
     },
     warm: (wanted, args) => async () => {

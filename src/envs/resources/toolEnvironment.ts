@@ -58,7 +58,7 @@ interface Holding<R> {
   readonly chains: Set<string>
   lease: Lease<R> | undefined
   state: 'open' | 'dead' | 'over'
-  silence: () => void
+  cancelTimer: () => void
 }
 
 const keyOf = (scope: ResourceScope, { chain, group }: Episode): string => {
@@ -154,7 +154,7 @@ export const toolEnvironment = <R>(
   /** Ends a holding. One in use is ended under its user, who may hang. */
   const finish = (key: string, holding: Holding<R>): void => {
     holding.state = 'over'
-    holding.silence()
+    holding.cancelTimer()
     if (holdings.get(key) === holding) holdings.delete(key)
     void (holding.turns.active() > 0 ? holding.lease?.end() : holding.lease?.release())
   }
@@ -167,7 +167,7 @@ export const toolEnvironment = <R>(
       chains: new Set(),
       lease: undefined,
       state: 'open',
-      silence: () => {},
+      cancelTimer: () => {},
     }
     holdings.set(key, made)
     return made
@@ -181,7 +181,7 @@ export const toolEnvironment = <R>(
     const key = keyOf(scope, episode)
     const holding = holdingOf(key)
     holding.chains.add(episode.chain)
-    holding.silence()
+    holding.cancelTimer()
     const result = await holding.turns.run(async (): Promise<E.Either<ResourceFailure, T>> => {
       if (holding.state === 'dead') return failed('dead', 'it died in an earlier call')
       if (holding.lease === undefined) {
@@ -201,7 +201,7 @@ export const toolEnvironment = <R>(
       return ended
     }, signal)
     if (holding.state !== 'over' && holding.turns.active() === 0) {
-      holding.silence = timers.after(holdMs, () => finish(key, holding))
+      holding.cancelTimer = timers.after(holdMs, () => finish(key, holding))
     }
     return result === ABORTED ? failed('cancelled', 'the request was cancelled') : result
   }

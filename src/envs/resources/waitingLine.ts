@@ -11,9 +11,9 @@ import {
   evict,
   failedIn,
   type Idle,
+  keepIdle,
   type Lease,
   leaseOf,
-  leave,
   type PoolPlaces,
   type Reasoned,
   rest,
@@ -61,7 +61,7 @@ export const begin = async <R, A, F extends Reasoned>(
   const own = cancellation({ signal })
   stops.add(own.stop)
   let isLate = false
-  const silence = after(timers, startMs, () => {
+  const cancelTimer = after(timers, startMs, () => {
     isLate = true
     own.stop()
   })
@@ -70,7 +70,7 @@ export const begin = async <R, A, F extends Reasoned>(
     .then(() => spec.start(args, own.signal)())
     .catch((error: unknown) => failedIn(places, 'start', thrownText(error)))
   const started = await unlessAborted(work, own.signal)
-  silence()
+  cancelTimer()
   own.release()
   stops.delete(own.stop)
   if (started !== ABORTED) {
@@ -91,7 +91,7 @@ export const begin = async <R, A, F extends Reasoned>(
  * Starts a resource for a waiter. If the waiter leaves, a start without arguments continues for the
  * next user.
  */
-const give = async <R, A, F extends Reasoned>(queue: Queue<R, A, F>, waiter: Waiter<R, A, F>): Promise<void> => {
+const deliver = async <R, A, F extends Reasoned>(queue: Queue<R, A, F>, waiter: Waiter<R, A, F>): Promise<void> => {
   const { places, starting } = queue
   const work = begin(queue, waiter.args, waiter.args === undefined ? new AbortController().signal : waiter.signal)
   starting.add(work)
@@ -153,11 +153,11 @@ export const serve = <R, A, F extends Reasoned>(queue: Queue<R, A, F>): void => 
     const fit = idleFor(places, waiter)
     if (fit !== undefined) {
       line.delete(waiter)
-      leave(places, fit)
+      keepIdle(places, fit)
       void check(queue, fit, waiter)
     } else if (!isBlocked && alive(places) < places.limit) {
       line.delete(waiter)
-      void give(queue, waiter)
+      void deliver(queue, waiter)
     } else isBlocked = true
   }
   // Each waiter needs a place: idle resources make room, the longest idle first.
@@ -173,11 +173,11 @@ export const waitFor = <R, A, F extends Reasoned>(
   new Promise((resolve) => {
     const { places, line } = queue
     let isSettled = false
-    let silence = (): void => {}
+    let cancelTimer = (): void => {}
     const settle = (result: E.Either<F | ResourceFailure, Lease<R>>): void => {
       if (isSettled) return
       isSettled = true
-      silence()
+      cancelTimer()
       signal.removeEventListener('abort', onAbort)
       line.delete(waiter)
       resolve(result)
@@ -193,5 +193,5 @@ export const waitFor = <R, A, F extends Reasoned>(
     const busy = (): void =>
       settle(failedIn(places, 'busy', `all ${places.limit} are in use, and none was free within ${waitMs} ms`))
     if (waitMs === 0) busy()
-    else silence = after(places.timers, waitMs, () => line.has(waiter) && busy())
+    else cancelTimer = after(places.timers, waitMs, () => line.has(waiter) && busy())
   })

@@ -112,9 +112,11 @@ const exchange = async (
   line: string,
   signal: AbortSignal,
 ): Promise<E.Either<SandboxFailure, string | undefined>> => {
-  const said = await session.ask(line === '' ? '' : `${line}\n`, '\n', { signal })()
-  if (E.isLeft(said)) return said
-  return E.right(said.right._tag === 'Said' && said.right.said.dropped === 0 ? said.right.said.text : undefined)
+  const result = await session.ask(line === '' ? '' : `${line}\n`, '\n', { signal })()
+  if (E.isLeft(result)) return result
+  return E.right(
+    result.right._tag === 'Said' && result.right.output.dropped === 0 ? result.right.output.text : undefined,
+  )
 }
 
 /** Parses the verdict in a line of the tests' side, if it is one. */

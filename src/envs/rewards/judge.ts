@@ -142,16 +142,16 @@ const judged = async <T extends Task, V>(
   const { judge, name = 'judge', attempts = 3, solvedAt = 1, verdict: schema, worth } = options
   let history = asking(answered, options, context.key)
   for (let attempt = 1; attempt <= attempts; attempt++) {
-    const said = await answerOf(judge, history, { ...context, key: child(context.key, attempt) })
-    if (E.isLeft(said)) return failed(name, `the judge ${judge.name} failed: ${said.left.reason}`, said.left)
-    const verdict = verdictOf(withoutThoughts(textOf(said.right)), schema)
+    const result = await answerOf(judge, history, { ...context, key: child(context.key, attempt) })
+    if (E.isLeft(result)) return failed(name, `the judge ${judge.name} failed: ${result.left.reason}`, result.left)
+    const verdict = verdictOf(withoutThoughts(textOf(result.right)), schema)
     if (E.isRight(verdict)) {
       const score = worth(verdict.right)
       if (!(score >= 0 && score <= 1)) return failed(name, `a verdict has the score ${score}, which is not from 0 to 1`)
       return E.right({ reward: score, success: score >= solvedAt, parts: { score, attempts: attempt } })
     }
     const complaint = `That is not a verdict: ${verdict.left}. Reply with the JSON object alone.`
-    history = appendMessage(appendMessage(history, said.right), message('user', complaint))
+    history = appendMessage(appendMessage(history, result.right), message('user', complaint))
   }
   const last = lastMessage({ ...history, messages: history.messages.pop() })
   const quoted = last === undefined ? '' : textOf(last).slice(0, QUOTED)

@@ -139,9 +139,9 @@ export const rankingReward = <T extends Task = Task>(options: RankingRewardOptio
       const { episode, signal } = context
       if (episode === undefined) return failed('it compares conversations of an environment, but has none')
       const { group } = episode
-      const silence = timers.after(waitMs, () => dissolve(group, `the group was not complete within ${waitMs} ms`))
+      const cancelTimer = timers.after(waitMs, () => dissolve(group, `the group was not complete within ${waitMs} ms`))
       const ranked = await unlessAborted(join(group, answered, context), signal)
-      silence()
+      cancelTimer()
       if (ranked === ABORTED) dissolve(group, 'a conversation of the group was cancelled')
       if (ranked === ABORTED) return failed('the conversation was cancelled')
       return E.bimap(

@@ -38,10 +38,10 @@ export const sweReward = <T extends Task = Task>(options: SWERewardOptions<T>): 
   return reward<T, never, FileSession>(
     async ({ environment: session, task, signal }) => {
       if (files !== undefined) await seeded(session, files(task), signal)
-      const said = await session.ask({ op: 'check', command }, signal)()
-      if (E.isLeft(said)) throw new Error(said.left)
-      if (E.isLeft(said.right)) throw new Error(said.right.left)
-      return said.right.right === '0' ? 1 : 0
+      const result = await session.ask({ op: 'check', command }, signal)()
+      if (E.isLeft(result)) throw new Error(result.left)
+      if (E.isLeft(result.right)) throw new Error(result.right.left)
+      return result.right.right === '0' ? 1 : 0
     },
     { name: 'sweReward', environment },
   )

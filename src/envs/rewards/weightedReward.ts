@@ -95,7 +95,7 @@ export const weightedReward = <T extends Task = Task>(
   }
 }
 
-const asked = <T extends Task>(
+const requested = <T extends Task>(
   reward: AnyReward<T>,
   answered: Answered<T>,
   context: ScoreContext,
@@ -124,7 +124,7 @@ export const weightedService = <T extends Task = Task>(
     ...described(items, options),
     score: (answered, { key, signal }) =>
       pipe(
-        items.map(([, reward]) => asked(reward, answered, { key: child(key, reward.name), signal })),
+        items.map(([, reward]) => requested(reward, answered, { key: child(key, reward.name), signal })),
         TE.sequenceArray,
         TE.map((scores) => combined(items, scores, options)),
       ),

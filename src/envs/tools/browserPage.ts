@@ -87,8 +87,8 @@ const guard = async (context: BrowserContext, allowed: AllowedOrigins, notes: No
   await context.route('**/*', async (route) => {
     const checked = checkAddress(allowed, route.request().url())
     if (E.isLeft(checked)) refuse(checked.left)
-    const told = E.isRight(checked) ? route.continue() : route.abort('blockedbyclient')
-    await told.catch(() => {}) // the page was closed in the meantime, and its requests with it
+    const reported = E.isRight(checked) ? route.continue() : route.abort('blockedbyclient')
+    await reported.catch(() => {}) // the page was closed in the meantime, and its requests with it
   })
   await context.routeWebSocket('**/*', async (socket) => {
     const checked = checkAddress(allowed, socket.url())
@@ -163,29 +163,29 @@ interface Acting {
   readonly limits: BrowserLimits
 }
 
-const perform = async ({ page, allowed, limits }: Acting, asked: BrowserAction): Promise<ActionResult> => {
+const perform = async ({ page, allowed, limits }: Acting, wanted: BrowserAction): Promise<ActionResult> => {
   const { elementMs, actionMs } = limits
-  switch (asked.action) {
+  switch (wanted.action) {
     case 'navigate': {
-      const checked = checkAddress(allowed, asked.url)
+      const checked = checkAddress(allowed, wanted.url)
       if (E.isLeft(checked)) return checked
       const answer = await page.goto(checked.right, { waitUntil: 'domcontentloaded', timeout: actionMs })
       const status = answer === null ? '' : ` (status ${answer.status()})`
       return E.right(`${await titleOf(page)}\n${page.url()}${status}\n\n${await textOf(page, 'body', limits)}`)
     }
     case 'click':
-      await page.locator(asked.selector).first().click({ timeout: elementMs })
+      await page.locator(wanted.selector).first().click({ timeout: elementMs })
       await page.waitForLoadState('domcontentloaded', { timeout: actionMs })
       return E.right(`clicked; the page is ${page.url()}`)
     case 'type':
-      await page.locator(asked.selector).first().fill(asked.text, { timeout: elementMs })
+      await page.locator(wanted.selector).first().fill(wanted.text, { timeout: elementMs })
       return E.right('typed')
     case 'extract':
-      return E.right(await textOf(page, asked.selector, limits))
+      return E.right(await textOf(page, wanted.selector, limits))
     case 'scroll': {
-      const pixels = asked.direction === 'up' ? -asked.pixels : asked.pixels
+      const pixels = wanted.direction === 'up' ? -wanted.pixels : wanted.pixels
       await page.mouse.wheel(0, pixels)
-      return E.right(`scrolled ${asked.direction}`)
+      return E.right(`scrolled ${wanted.direction}`)
     }
     case 'screenshot':
       return picture(page, limits)
@@ -195,10 +195,10 @@ const perform = async ({ page, allowed, limits }: Acting, asked: BrowserAction):
 /** Appends the notes to a result. */
 const withNotes = (result: ActionResult, notes: readonly string[]): ActionResult => {
   if (notes.length === 0) return result
-  const told = notes.map((note) => `[${note}]`).join('\n')
-  if (E.isLeft(result)) return E.left(`${result.left}\n${told}`)
+  const reported = notes.map((note) => `[${note}]`).join('\n')
+  if (E.isLeft(result)) return E.left(`${result.left}\n${reported}`)
   const { right } = result
-  return E.right(typeof right === 'string' ? `${right}\n${told}` : [...right, { type: 'text', text: told }])
+  return E.right(typeof right === 'string' ? `${right}\n${reported}` : [...right, { type: 'text', text: reported }])
 }
 
 /**

@@ -26,11 +26,11 @@ const parameters = {
   pixels: z.number().int().min(1).max(100_000).optional().describe('scroll: default 600'),
 }
 
-type Asked = z.output<z.ZodObject<typeof parameters>>
+type Wanted = z.output<z.ZodObject<typeof parameters>>
 
 /** Returns the action with its arguments, or names the missing ones. */
-const actionOf = (asked: Asked): E.Either<string, BrowserAction> => {
-  const { action, url, selector, text, direction = 'down', pixels = 600 } = asked
+const actionOf = (request: Wanted): E.Either<string, BrowserAction> => {
+  const { action, url, selector, text, direction = 'down', pixels = 600 } = request
   const lacks = (name: string): E.Either<string, never> => E.left(`${action} needs ${name}`)
   switch (action) {
     case 'navigate':
@@ -81,9 +81,9 @@ export const browserTool = (browser: Browser, { name = 'browser' }: { readonly n
     parameters,
     initial: { page: null, step: 0 },
     run:
-      (asked, { state, signal }) =>
+      (request, { state, signal }) =>
       async () => {
-        const action = actionOf(asked)
+        const action = actionOf(request)
         if (E.isLeft(action)) return E.left(toolFailure(name, 'arguments', action.left))
         return replyOf(await browser.act(state, action.right, signal), name)
       },

@@ -72,7 +72,7 @@ export interface CellSessions {
   readonly close: () => Promise<void>
 }
 
-type Asked = E.Either<CellFailure, CellResult>
+type Wanted = E.Either<CellFailure, CellResult>
 
 /** Returns the tag of a program that ran these cells. */
 const tagOf = (cells: readonly string[]): string => JSON.stringify(cells)
@@ -101,18 +101,18 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
     },
   )
 
-  const ask = async (session: SandboxSession, code: string, signal: AbortSignal): Promise<Asked> => {
+  const ask = async (session: SandboxSession, code: string, signal: AbortSignal): Promise<Wanted> => {
     const mark = ids.fresh()
-    const said = await session.ask(cell.request(code, mark), mark, { signal })()
-    if (E.isLeft(said)) return said
-    if (said.right._tag === 'Ended') return E.right({ _tag: 'Ended', end: said.right })
+    const result = await session.ask(cell.request(code, mark), mark, { signal })()
+    if (E.isLeft(result)) return result
+    if (result.right._tag === 'Ended') return E.right({ _tag: 'Ended', end: result.right })
     const status = await session.ask('', '\n', { signal })()
     if (E.isLeft(status)) return status
     if (status.right._tag === 'Ended') return E.right({ _tag: 'Ended', end: status.right })
     return E.right({
       _tag: 'Ran',
-      output: said.right.said,
-      status: status.right.said.text,
+      output: result.right.output,
+      status: status.right.output.text,
       running: status.right.running,
     })
   }
@@ -122,7 +122,7 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
     { tag, resource }: Lease<SandboxSession>,
     earlier: readonly string[],
     signal: AbortSignal,
-  ): Promise<Asked | undefined> => {
+  ): Promise<Wanted | undefined> => {
     if (tag !== null) return undefined
     for (const [i, code] of earlier.entries()) {
       const again = await ask(resource, code, signal)
@@ -140,12 +140,12 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
         if (E.isLeft(acquired)) return acquired
         const lease = acquired.right
         const lost = await replayed(lease, earlier, signal)
-        const asked = lost ?? (await ask(lease.resource, code, signal))
+        const wanted = lost ?? (await ask(lease.resource, code, signal))
         // Processes that the cell left running would act between cells. Without this program, the next call replays the list.
-        const isQuiet = E.isRight(asked) && asked.right._tag === 'Ran' && asked.right.running === 0
+        const isQuiet = E.isRight(wanted) && wanted.right._tag === 'Ran' && wanted.right.running === 0
         if (isQuiet && after === 'keep') lease.keep(tagOf([...earlier, code]))
         else await lease.end()
-        return asked
+        return wanted
       },
     idle: () => pool.stats().idle,
     close: pool.drain,

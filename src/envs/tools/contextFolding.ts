@@ -16,7 +16,7 @@ import { endedRows } from '../base/env.js'
 import { CONTEXT_FOLDING_OPTIONS } from '../optionKinds.js'
 import { type SegmentEntries, segmentNumbers } from '../transforms/segments.js'
 import { type Transform, transform } from '../transforms/transform.js'
-import { type AskedCalls, callsOfMessage } from './askedCalls.js'
+import { callsOfMessage, type RequestedCalls } from './requestedCalls.js'
 
 export interface FoldingOptions {
   /** The tool whose call folds the conversation. Default `summarize`. */
@@ -31,7 +31,7 @@ export interface FoldingOptions {
 
 export interface ContextFoldingOptions extends FoldingOptions {
   /** Finds the calls of a reply. Default: those in `toolCalls`. */
-  readonly read?: (reply: Message) => AskedCalls
+  readonly read?: (reply: Message) => RequestedCalls
 }
 
 /** Returns the messages before the first reply, followed by the summary. */

@@ -115,14 +115,14 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
     if (!ts.isIdentifier(parameter.name)) return E.left(`its parameter ${name} has no name`)
     const type = parameter.type ?? ts.getJSDocType(parameter)
     if (type === undefined) return E.left(`its parameter '${name}' has no type`)
-    const told = ts.getTextOfJSDocComment(ts.getJSDocParameterTags(parameter)[0]?.comment)
+    const reported = ts.getTextOfJSDocComment(ts.getJSDocParameterTags(parameter)[0]?.comment)
     const isOptional = parameter.questionToken !== undefined || parameter.initializer !== undefined
     return pipe(
       schemaOf(ts, type),
       E.bimap(
         (text) => `the type of its parameter '${name}' has no JSON schema: ${text}`,
         (schema) => {
-          const described = told === undefined ? schema : schema.describe(told.replace(/^-\s*/, ''))
+          const described = reported === undefined ? schema : schema.describe(reported.replace(/^-\s*/, ''))
           return [name, isOptional ? described.optional() : described] as const
         },
       ),

@@ -125,19 +125,20 @@ export interface FileSession {
 
 const read = (text: string): E.Either<string, E.Either<string, string>> => {
   const json = parseJson(text)
-  const said = E.isRight(json) ? replySchema.safeParse(json.right) : undefined
-  if (said === undefined || !said.success)
+  const reply = E.isRight(json) ? replySchema.safeParse(json.right) : undefined
+  if (reply === undefined || !reply.success)
     return E.left(`the file server sent an invalid response: ${clipped(text, 200)}`)
-  return E.right('error' in said.data ? E.left(said.data.error) : E.right(said.data.ok))
+  return E.right('error' in reply.data ? E.left(reply.data.error) : E.right(reply.data.ok))
 }
 
 const fileSession = (session: SandboxSession, ids: Ids): FileSession => ({
   ask: (request, signal) => async () => {
     const mark = ids.fresh()
-    const said = await session.ask(`${JSON.stringify({ ...request, mark })}\n`, mark, { signal })()
-    if (E.isLeft(said)) return E.left(said.left.reason)
-    if (said.right._tag === 'Ended') return E.left(`the file server ended (${said.right.stopped ?? said.right.code})`)
-    return read(said.right.said.text)
+    const result = await session.ask(`${JSON.stringify({ ...request, mark })}\n`, mark, { signal })()
+    if (E.isLeft(result)) return E.left(result.left.reason)
+    if (result.right._tag === 'Ended')
+      return E.left(`the file server ended (${result.right.stopped ?? result.right.code})`)
+    return read(result.right.output.text)
   },
   isAlive: session.isAlive,
   close: session.close,
@@ -151,9 +152,9 @@ export const seeded = async (
   files: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<void> => {
-  const said = await session.ask({ op: 'seed', files }, signal)()
-  if (E.isLeft(said)) throw new Error(said.left)
-  if (E.isLeft(said.right)) throw new Error(said.right.left)
+  const result = await session.ask({ op: 'seed', files }, signal)()
+  if (E.isLeft(result)) throw new Error(result.left)
+  if (E.isLeft(result.right)) throw new Error(result.right.left)
 }
 
 /** Makes a spec of folders in a sandbox. */

@@ -94,11 +94,11 @@ export const fileTools = (
       run:
         (args, { environment: session, signal }) =>
         async () => {
-          const said = await session.ask({ ...args, op }, signal)()
-          if (E.isLeft(said)) return E.left(toolFailure(name, 'infrastructure', said.left))
-          return E.isLeft(said.right)
-            ? E.left(toolFailure(name, 'failed', said.right.left))
-            : E.right({ content: truncated(said.right.right, maxLength), state: null })
+          const result = await session.ask({ ...args, op }, signal)()
+          if (E.isLeft(result)) return E.left(toolFailure(name, 'infrastructure', result.left))
+          return E.isLeft(result.right)
+            ? E.left(toolFailure(name, 'failed', result.right.left))
+            : E.right({ content: truncated(result.right.right, maxLength), state: null })
         },
     }),
   )

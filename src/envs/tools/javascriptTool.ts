@@ -65,11 +65,11 @@ interface Worker {
 
 const workerOf = (thread: Thread): Worker => {
   const words: JavaScriptWord[] = []
-  let told: ((word: JavaScriptWord) => void) | undefined
+  let reported: ((word: JavaScriptWord) => void) | undefined
   const tell = (word: JavaScriptWord): void => {
-    if (told === undefined) words.push(word)
-    else told(word)
-    told = undefined
+    if (reported === undefined) words.push(word)
+    else reported(word)
+    reported = undefined
   }
   thread.listen((message) => tell(message as JavaScriptWord)) // sent by `javascriptThread`
   void thread.ended.then(({ reason }) => tell({ _tag: 'Broken', reason }))
@@ -78,7 +78,7 @@ const workerOf = (thread: Thread): Worker => {
     next: () =>
       new Promise((resolve) => {
         const word = words.shift()
-        if (word === undefined) told = resolve
+        if (word === undefined) reported = resolve
         else resolve(word)
       }),
   }
@@ -148,7 +148,7 @@ export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptT
     timers,
   })
 
-  const asked = async (
+  const requested = async (
     request: JavaScriptRequest,
     signal: AbortSignal,
   ): Promise<E.Either<ToolFailure, JavaScriptReply>> => {
@@ -180,7 +180,7 @@ export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptT
         if (state !== null && state.length >= MAX_CELLS)
           return E.left(toolFailure(name, 'failed', `at most ${MAX_CELLS} calls are allowed`))
         const cells = [...(state ?? []), { code, seed: uniformInteger(key, 2 ** 31) }]
-        const reply = await asked({ cells, limits }, signal)
+        const reply = await requested({ cells, limits }, signal)
         return E.map((right: JavaScriptReply): ToolReply<readonly JavaScriptCell[] | null> => {
           const isKept = right._tag === 'ok' || right._tag === 'error'
           const after = right._tag === 'lost' ? [] : isKept ? cells : state

@@ -89,9 +89,9 @@ export const denseIndex = (passages: readonly Passage[], embed: Embed): TE.TaskE
       search: (query, count, signal) =>
         pipe(
           vectorsOf([query], signal),
-          TE.map(([asked = []]) =>
+          TE.map(([requested = []]) =>
             vectors
-              .map((vector, i) => ({ ...passages[i]!, score: dot(vector, asked) })) // one vector for each passage
+              .map((vector, i) => ({ ...passages[i]!, score: dot(vector, requested) })) // one vector for each passage
               .sort((a, b) => b.score - a.score)
               .slice(0, count),
           ),

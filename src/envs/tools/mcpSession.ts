@@ -187,7 +187,7 @@ const sessionOf = (speaking: Speaking, tools: readonly McpTool[], door: { lost: 
   const { lib, client, wire, options } = speaking
   const { name, limits, server } = options
   const secrets = mcpSecrets(server)
-  const give = (reason: string): void => {
+  const deliver = (reason: string): void => {
     door.lost ??= reason
     wire.cut()
   }
@@ -198,7 +198,7 @@ const sessionOf = (speaking: Speaking, tools: readonly McpTool[], door: { lost: 
     isProbed = true
     await client
       .ping({ timeout: limits.pingMs })
-      .catch(() => give('it did not answer a ping after a call that timed out'))
+      .catch(() => deliver('it did not answer a ping after a call that timed out'))
     isProbed = false
   }
   return {

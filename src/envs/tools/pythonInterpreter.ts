@@ -4,8 +4,8 @@ import { type Message, textOf } from '../../text/history/history.js'
 import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { PYTHON_INTERPRETER_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'
-import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { type CodeFence, codeFences } from './codeFences.js'
+import { type CallFinder, callsOfMessage, type RequestedCalls } from './requestedCalls.js'
 import type { Tool } from './tool.js'
 import { ToolRegistry } from './toolRegistry.js'
 import { type ToolCallOptions, type ToolEntries, toolTransform } from './toolTransform.js'
@@ -24,7 +24,7 @@ export interface PythonInterpreterOptions extends ToolCallOptions {
  * Returns the code blocks of a message as calls of the tool. If the message has `toolCalls`, those
  * are returned instead.
  */
-const callsOf = (reply: Message, name: string, languages: readonly string[]): AskedCalls => {
+const callsOf = (reply: Message, name: string, languages: readonly string[]): RequestedCalls => {
   if (reply.toolCalls.length > 0) return callsOfMessage(reply, undefined)
   const isPython = ({ language }: CodeFence): boolean => languages.includes(language)
   const blocks = codeFences(withoutThoughts(textOf(reply))).filter(isPython)

@@ -22,7 +22,7 @@ export interface RemoteWorldToolOptions extends WorldToolOptions {
   readonly poolSize?: number
 }
 
-const asked = async (session: ServiceSession, path: string, json: unknown, signal?: AbortSignal) => {
+const requested = async (session: ServiceSession, path: string, json: unknown, signal?: AbortSignal) => {
   const answer = await session.post(path, json, signal)()
   if (E.isLeft(answer)) return answer
   const view = REMOTE_VIEW.safeParse(answer.right)
@@ -49,7 +49,7 @@ export const remoteWorldTool = (options: RemoteWorldToolOptions): Tool => {
   const environment = toolEnvironment(serviceResource(name, transport), {
     poolSize,
     prepare: async (session, episode) => {
-      const started = await asked(
+      const started = await requested(
         session,
         'start',
         episode?.task === undefined ? null : argumentsOf(episode.task as Task),
@@ -66,7 +66,7 @@ export const remoteWorldTool = (options: RemoteWorldToolOptions): Tool => {
     run:
       ({ action }, { environment: session, signal }) =>
       async () => {
-        const view = await asked(session, 'act', { action }, signal)
+        const view = await requested(session, 'act', { action }, signal)
         if (E.isLeft(view)) return E.left(toolFailure(name, 'infrastructure', view.left.reason))
         const { observation, score, done } = view.right
         return E.right({ content: observation, status: done ? 'finish' : 'success', state: { score } })

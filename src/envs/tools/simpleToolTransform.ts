@@ -4,7 +4,7 @@ import type { HistoryPrompt } from '../../data/policy.js'
 import type { ToolCallFormat } from '../../text/toolCalls/format.js'
 import { EXECUTE_TOOLS_IN_ORDER_OPTIONS, SIMPLE_TOOL_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'
-import { callsOfText, type TextCalls } from './askedCalls.js'
+import { callsOfText, type TextCalls } from './requestedCalls.js'
 import { type ToolRegistry, toolSpecs } from './toolRegistry.js'
 import { type ToolCallOptions, type ToolEntries, type ToolTransformOptions, toolTransform } from './toolTransform.js'
 

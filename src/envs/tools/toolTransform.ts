@@ -31,8 +31,8 @@ import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { dataItems, episodesOf } from '../transforms/episode.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
-import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
+import { type CallFinder, callsOfMessage, type RequestedCalls } from './requestedCalls.js'
 import {
   type CallNotice,
   type LateCall,
@@ -212,7 +212,7 @@ const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
  */
 const answers = (
   observations: readonly Observation[],
-  { calls, malformed }: AskedCalls,
+  { calls, malformed }: RequestedCalls,
   { maxCalls, role, prefix }: Pick<Settings, 'maxCalls' | 'role' | 'prefix'>,
 ): readonly Message[] => {
   const skipped = `error: not run: a message may have at most ${maxCalls} calls`
@@ -230,25 +230,31 @@ const REASON_LENGTH = 500
 /** Runs the calls of one message. */
 const play = (
   row: Row,
-  asked: AskedCalls,
+  request: RequestedCalls,
   options: Settings,
   signal: AbortSignal,
 ): TE.TaskEither<ToolFailure, readonly [Row, End]> => {
   const { registry, maxCalls, maxRounds, onNoCall } = options
-  const count = asked.calls.length + asked.malformed.length
+  const count = request.calls.length + request.malformed.length
   if (count === 0) return TE.right([row, onNoCall === 'terminate' ? 'terminated' : 'none'])
   if (row.rounds >= maxRounds) return TE.right([row, 'truncated'])
   const { states: before, episode, rounds } = row
-  const given = { calls: asked.calls.slice(0, maxCalls), states: before, key: child(row.key, rounds), episode, signal }
+  const given = {
+    calls: request.calls.slice(0, maxCalls),
+    states: before,
+    key: child(row.key, rounds),
+    episode,
+    signal,
+  }
   const run = runCalls(registry, given, options.run)
   return TE.map(({ observations, states }: RanCalls): readonly [Row, End] => {
     const last = observations.find(({ outcome }) => outcome === 'finish')
     const good = observations.filter(({ outcome }) => outcome === 'ok' || outcome === 'finish').length
-    const told = answers(observations, asked, options)
+    const reported = answers(observations, request, options)
     return [
       {
         ...row,
-        history: told.reduce(appendMessage, row.history),
+        history: reported.reduce(appendMessage, row.history),
         calls: row.calls + count,
         errors: row.errors + count - good,
         rounds: row.rounds + 1,
@@ -262,17 +268,17 @@ const play = (
 
 /** Runs all rows of a step at once. The first failure cancels the others. */
 const playAll = async (
-  rows: readonly (readonly [Row, AskedCalls | 'over'])[],
+  rows: readonly (readonly [Row, RequestedCalls | 'over'])[],
   options: Settings,
   signal: AbortSignal | undefined,
 ): Promise<E.Either<ToolFailure, readonly (readonly [Row, End])[]>> => {
   const all = cancellation({ signal })
   let failure: ToolFailure | undefined
   const played = await Promise.all(
-    rows.map(async ([row, asked]): Promise<readonly [Row, End]> => {
-      if (asked === 'over') return [row, 'none']
+    rows.map(async ([row, request]): Promise<readonly [Row, End]> => {
+      if (request === 'over') return [row, 'none']
       const part = all.part()
-      const result = await play(row, asked, options, part.signal)()
+      const result = await play(row, request, options, part.signal)()
       part.release()
       if (E.isRight(result)) return result.right
       failure ??= result.left // the first failure; later ones were cancelled because of it
@@ -323,11 +329,11 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
     const malformed = dataItems<readonly string[]>(action, 'malformedCalls') // of policies that read calls
     const prompts = dataItems<string>(previous, 'text', 'prompt') // of `TemplateTransform`
     const over = endedRows(next, 'done')
-    const asked = rows.map(
+    const requested = rows.map(
       (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.get(i), prompts?.get(i))] as const,
     )
     return async () => {
-      const played = await playAll(asked, settings, signal)
+      const played = await playAll(requested, settings, signal)
       if (E.isLeft(played)) return E.left(envFailure(name, `the tool '${played.left.tool}' failed`, played.left))
       const entries = entriesOf(
         played.right.map(([row]) => row),

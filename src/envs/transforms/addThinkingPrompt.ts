@@ -75,11 +75,11 @@ const isPlain = ({ content, toolCalls }: Message): boolean =>
 
 /** Merges the continuation of an open turn into the message that it continues. */
 const joined = (history: History, reply: number, before: string): History => {
-  const said = history.messages.get(reply)!
-  const content: readonly ContentPart[] = isPlain(said)
-    ? [{ type: 'text', text: before + textOf(said) }]
-    : [{ type: 'text', text: before }, ...said.content]
-  return { ...history, messages: history.messages.splice(reply - 1, 2, { ...said, content }) }
+  const current = history.messages.get(reply)!
+  const content: readonly ContentPart[] = isPlain(current)
+    ? [{ type: 'text', text: before + textOf(current) }]
+    : [{ type: 'text', text: before }, ...current.content]
+  return { ...history, messages: history.messages.splice(reply - 1, 2, { ...current, content }) }
 }
 
 const requireSettings = ({
@@ -160,11 +160,11 @@ export const AddThinkingPrompt = (
   ): Turned | undefined => {
     if (editLastTurn === 'no')
       return { history: appendMessage(history, message(role, drawn(history, key))), kept: null }
-    const said = history.messages.get(reply)
-    if (said === undefined || reply !== history.messages.size - 1 || !isPlain(said)) return undefined
-    const text = textOf(said).slice(open.length)
+    const current = history.messages.get(reply)
+    if (current === undefined || reply !== history.messages.size - 1 || !isPlain(current)) return undefined
+    const text = textOf(current).slice(open.length)
     const [kept, between] = keptText(text)
-    const edited = message(said.role, open + text.slice(0, kept) + between + drawn(history, key), {
+    const edited = message(current.role, open + text.slice(0, kept) + between + drawn(history, key), {
       isComplete: editLastTurn === 'close',
     })
     return { history: { ...history, messages: history.messages.set(reply, edited) }, kept }
@@ -184,7 +184,7 @@ export const AddThinkingPrompt = (
     },
     step: (next, { previous }, key) => {
       const outcome = next as TensorDict as TensorDict<Outcome & HistoryPrompt> // every step has an outcome
-      const asked = get(previous as TensorDict<HistoryPrompt>, 'history', 'prompt').items // needed of the state
+      const request = get(previous as TensorDict<HistoryPrompt>, 'history', 'prompt').items // needed of the state
       const keptBefore = keptOf(previous)
       const hadEnded = endedRows(previous, 'done')
       const [terminated, truncated] = [endedRows(next, 'terminated'), endedRows(next, 'truncated')]
@@ -197,27 +197,27 @@ export const AddThinkingPrompt = (
       const all = get(outcome, 'history', 'prompt')
         .items.toArray()
         .map((history, i) => {
-          const before = asked.get(i)!
+          const before = request.get(i)!
           const open = isOpen(before, keptBefore(i)) ? textOf(lastMessage(before)!) : ''
-          const said = open === '' ? history : joined(history, before.messages.size, open)
+          const current = open === '' ? history : joined(history, before.messages.size, open)
           const reply = before.messages.size - (open === '' ? 0 : 1)
           const staysDone =
             hadEnded[i]! || (undoDone === 'none' && terminated[i]!) || (undoDone !== 'all' && truncated[i]!)
-          const result = isWanted[i]! && !staysDone ? turned(said, { reply, open }, key) : undefined
-          return { ...(result ?? { history: said, kept: null }), isAsked: result !== undefined }
+          const result = isWanted[i]! && !staysDone ? turned(current, { reply, open }, key) : undefined
+          return { ...(result ?? { history: current, kept: null }), isRequested: result !== undefined }
         })
       const entries = {
         history: { prompt: data(all.map(({ history }) => history)), kept: data(all.map(({ kept }) => kept)) },
       }
       const bools = (values: readonly boolean[]): tf.Tensor => tf.tensor1d([...values], 'bool')
       const added = scope(() => {
-        const isAsked = bools(all.map((each) => each.isAsked))
+        const isRequested = bools(all.map((each) => each.isRequested))
         const ends = {
-          terminated: tf.logicalAnd(get(outcome, 'terminated'), tf.logicalNot(isAsked)),
-          truncated: tf.logicalAnd(get(outcome, 'truncated'), tf.logicalNot(isAsked)),
+          terminated: tf.logicalAnd(get(outcome, 'terminated'), tf.logicalNot(isRequested)),
+          truncated: tf.logicalAnd(get(outcome, 'truncated'), tf.logicalNot(isRequested)),
         }
         const reward = get(outcome, 'reward')
-        const after = zeroReward === 'zero' ? tf.where(isAsked, tf.zerosLike(reward), reward) : tf.clone(reward)
+        const after = zeroReward === 'zero' ? tf.where(isRequested, tf.zerosLike(reward), reward) : tf.clone(reward)
         return TensorDict(
           { ...entries, ...ends, done: tf.logicalOr(ends.terminated, ends.truncated), reward: after },
           next.batchShape,

@@ -26,10 +26,10 @@ export const givenMessages = (): Transform<null, HistoryPrompt & TaskEntry, Hist
     adds: { history: { prompt: dataSpec<History>('History') } },
     reset: (td) => {
       const tasks = get(td, 'task').items
-      const histories = get(td, 'history', 'prompt').items.map((asked, i) => {
+      const histories = get(td, 'history', 'prompt').items.map((request, i) => {
         const { messages } = tasks.get(i)! as Task & { readonly messages?: readonly Message[] } // a field of the row
-        if (messages === undefined) return asked
-        const first = asked.messages.first()
+        if (messages === undefined) return request
+        const first = request.messages.first()
         const given = History(messages)
         return first?.role === 'system' ? withSystem(given, first) : given
       })

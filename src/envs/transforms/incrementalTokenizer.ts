@@ -41,10 +41,10 @@ const agreement = (tokenizer: TextTokenizer): Transform<null, Both, unknown> => 
   const check = (td: TensorDict<Both>): TE.TaskEither<EnvFailure, readonly [TensorDict, null]> => {
     const [ids, texts] = [get(td, 'tokens', 'prompt'), get(td, 'text', 'prompt').items]
     for (const [i, text] of texts.entries()) {
-      const said = tokenizer.decode(raggedRow(ids, i), 'keep')
-      const at = parting(said, text)
+      const reply = tokenizer.decode(raggedRow(ids, i), 'keep')
+      const at = parting(reply, text)
       if (at === undefined) continue
-      const reason = `conversation ${i}: the tokens decode to ${shown(said, at)} and the text has ${shown(text, at)}, from letter ${at} on`
+      const reason = `conversation ${i}: the tokens decode to ${shown(reply, at)} and the text has ${shown(text, at)}, from letter ${at} on`
       return TE.left(envFailure(NAME, reason))
     }
     return TE.right([TensorDict({}, td.batchShape), null])

@@ -90,13 +90,13 @@ export const coefficientsOf = (
   const size = previous.batchShape[0] ?? 0
   if (typeof coefficient === 'number') return E.right(Array.from({ length: size }, () => coefficient))
   const entry = find(previous, [coefficient.entry])
-  const told: readonly unknown[] =
+  const reported: readonly unknown[] =
     entry instanceof tf.Tensor
       ? Array.from(entry.dataSync())
       : entry !== undefined && '_tag' in entry && entry._tag === 'Meta'
         ? Array.from({ length: size }, () => entry.value)
         : []
-  const each = told.filter((x) => typeof x === 'number' && Number.isFinite(x)) as readonly number[] // filtered to be so
+  const each = reported.filter((x) => typeof x === 'number' && Number.isFinite(x)) as readonly number[] // filtered to be so
   return each.length === size
     ? E.right(each)
     : E.left(envFailure(name, `the state's ${coefficient.entry} is no finite number, or not one for each of ${size}`))

@@ -19,15 +19,16 @@ export const HISTORY_MODE: InputMode = { _tag: 'history' }
 export const responsesOf = (action: TensorDict, mode: InputMode): readonly Message[] | undefined => {
   const entry: Entry | undefined = find(action, [mode._tag, 'response'])
   if (entry === undefined || entry instanceof tf.Tensor) return undefined
-  const said = (text: string): Message => message('assistant', text)
+  const assistantMessage = (text: string): Message => message('assistant', text)
   // Casts: `history.response` holds messages and `text.response` strings, by the schemas of
   // `data/policy.ts`.
   if (mode._tag === 'history' && entry._tag === 'Data') return (entry as Data<Message>).items.toArray()
-  if (mode._tag === 'text' && entry._tag === 'Data') return (entry as Data<string>).items.map(said).toArray()
+  if (mode._tag === 'text' && entry._tag === 'Data')
+    return (entry as Data<string>).items.map(assistantMessage).toArray()
   if (mode._tag === 'tokens' && entry._tag === 'Ragged') {
     const rows = entry as Ragged<'int32'>
     const count = rows.offsets.length - 1
-    return Array.from({ length: count }, (_, i) => said(mode.tokenizer.decode(raggedRow(rows, i), 'keep')))
+    return Array.from({ length: count }, (_, i) => assistantMessage(mode.tokenizer.decode(raggedRow(rows, i), 'keep')))
   }
   return undefined
 }

@@ -161,13 +161,13 @@ const scoreRows = (
  * The input of the model, and a function that places its numbers: undefined for tokens that were
  * not sampled.
  */
-interface Asked {
+interface Wanted {
   readonly ids: ScoredIds
   readonly lay: (scores: readonly number[], i: number) => readonly (number | undefined)[]
 }
 
 /** Splits conversations in two: the part before the first sampled token, and the rest. */
-const wholeConversations = (ids: ScoredIds, spans: readonly (readonly TokenSpan[])[]): Asked => {
+const wholeConversations = (ids: ScoredIds, spans: readonly (readonly TokenSpan[])[]): Wanted => {
   const rows = raggedRows(ids.prompts).map((prompt, i) => {
     const full = [...prompt, ...raggedRow(ids.completions, i)]
     const before = maskOfSpans(spans[i]!, prompt.length)
@@ -215,7 +215,7 @@ export const retrieveLogProbs = <I extends ScoreInput>(
   if (E.isLeft(temperatures)) return TE.left(temperatures.left)
   const spans = (): readonly (readonly TokenSpan[])[] =>
     get(previous as TensorDict<TokenPrompt>, 'tokens', 'spans').items.toArray() // needed of the state
-  const asked: Asked =
+  const request: Wanted =
     input._tag === 'conversation' ? wholeConversations(ids.right, spans()) : { ids: ids.right, lay: (scores) => scores }
   const lengths = rowLengths(ids.right.completions)
   const float = (rows: readonly (readonly (number | undefined)[])[]): Ragged<'float32'> =>
@@ -224,8 +224,8 @@ export const retrieveLogProbs = <I extends ScoreInput>(
       rows.map((row) => row.map((x) => x ?? Number.NaN)),
     )
   return pipe(
-    scoreRows(name, model, { ids: asked.ids, temperatures: temperatures.right }),
-    TE.chainEitherK((scored) => checkKnown(name, model, scored.map(asked.lay))),
+    scoreRows(name, model, { ids: request.ids, temperatures: temperatures.right }),
+    TE.chainEitherK((scored) => checkKnown(name, model, scored.map(request.lay))),
     TE.map((rows) => {
       const response = float(rows.map((row, i) => row.slice(row.length - lengths[i]!)))
       const entries = { response, ...(input._tag === 'conversation' && { full: float(rows) }) }

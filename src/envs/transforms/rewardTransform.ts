@@ -101,13 +101,13 @@ const promptOf = (previous: TensorDict, task: Task, i: number): History =>
 /**
  * Returns the conversation with the answer, and the tool results after it if the state has them.
  */
-const answeredHistory = (between: StepBetween, said: Message, task: Task, i: number): History => {
+const answeredHistory = (between: StepBetween, answerMessage: Message, task: Task, i: number): History => {
   const before = promptOf(between.previous, task, i)
-  const told = historiesOf(between.next)
+  const reported = historiesOf(between.next)
     ?.get(i)
     ?.messages.slice(before.messages.size + 1)
-  const results = told?.takeWhile(({ role, toolCallId }) => role === 'tool' || toolCallId !== undefined)
-  return (results?.toArray() ?? []).reduce(appendMessage, appendMessage(before, said))
+  const results = reported?.takeWhile(({ role, toolCallId }) => role === 'tool' || toolCallId !== undefined)
+  return (results?.toArray() ?? []).reduce(appendMessage, appendMessage(before, answerMessage))
 }
 
 /** Returns the results of tools in a state, for rewards. */
@@ -195,8 +195,8 @@ export const rewarding = <T extends Task, P extends string>(
     const tasks = stateTasks(next) as readonly T[] // whole tasks are the reward's, and columns only where it takes any task
     const answers = responses.map((response, i): Answered<T> | null => {
       if (over[i] === true || (when === 'end' && ended[i] === false && last[i] === false)) return null
-      const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
-      return { task: tasks[i]!, history: answeredHistory(between, said, tasks[i]!, i), ...toolsOf(next, i) }
+      const answerMessage = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
+      return { task: tasks[i]!, history: answeredHistory(between, answerMessage, tasks[i]!, i), ...toolsOf(next, i) }
     })
     /** Returns the elements that their score ends. */
     const endsOf = (scores: readonly (Scored | null)[]): readonly boolean[] =>

@@ -119,16 +119,16 @@ const historyPair = (
     E.mapLeft(({ reason }: { readonly reason: string }) => reason)(
       render(template, messages, { generationPrompt, ...(tools !== undefined && { tools }) }),
     )
-  const asked = rendered(history, 'add')
-  if (E.isLeft(asked)) return asked
+  const result = rendered(history, 'add')
+  if (E.isLeft(result)) return result
   const whole = rendered(appendMessage(history, reply), 'omit')
   if (E.isLeft(whole)) return whole
   const { text, plainText: given } = whole.right
-  const start = asked.right.text.length
-  const end = text.startsWith(asked.right.text) ? writtenEnd(text, start, reply, endOfTurn) : undefined
+  const start = result.right.text.length
+  const end = text.startsWith(result.right.text) ? writtenEnd(text, start, reply, endOfTurn) : undefined
   if (end === undefined) return E.left('the template does not put the reply behind its prompt, with the end of a turn')
   return E.right({
-    prompt: encode(tokenizer, asked.right.text, asked.right.plainText),
+    prompt: encode(tokenizer, result.right.text, result.right.plainText),
     completion: encode(tokenizer, text.slice(start, end), cutRanges(given, start, end)),
   })
 }

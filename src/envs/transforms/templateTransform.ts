@@ -156,7 +156,7 @@ export const TemplateTransform = (
     },
     step: (next, { previous, action }) => {
       const before = get(previous as TensorDict<TextEntries>, 'text') // added by `reset` or the last step
-      const asked = get(previous as TensorDict<HistoryPrompt>, 'history', 'prompt').items // needed of the state
+      const request = get(previous as TensorDict<HistoryPrompt>, 'history', 'prompt').items // needed of the state
       const written = get(action as TensorDict<TextResponse>, 'text', 'response').items // needed by `inverse`
       const done = doneRows(next)
       const [keptBefore, kept] = [keptOf(previous), keptOf(next)]
@@ -167,7 +167,7 @@ export const TemplateTransform = (
         start: get(before, 'prompt').items.get(i)!.length,
         spans: get(before, 'spans').items.get(i)!,
         plainText: get(before, 'plainText').items.get(i)!,
-        reply: asked.get(i)!.messages.size - (isOpen(asked.get(i)!, keptBefore(i)) ? 1 : 0),
+        reply: request.get(i)!.messages.size - (isOpen(request.get(i)!, keptBefore(i)) ? 1 : 0),
         isDone: done[i] === 1,
         isFolded: isFolded(i),
         generationPrompt: isOpen(histories[i]!, kept(i)) ? 'continue' : 'add',

@@ -57,13 +57,13 @@ interface Sampled {
  * character.
  */
 const cutAt = (tokenizer: TextTokenizer, { ids, text }: Sampled, kept: number): Sampled => {
-  let [state, said] = [tokenizer.decodeStart('keep'), '']
+  let [state, decoded] = [tokenizer.decodeStart('keep'), '']
   let [count, length] = [0, 0]
-  for (let i = 0; i < ids.length && said.length <= kept; i++) {
+  for (let i = 0; i < ids.length && decoded.length <= kept; i++) {
     const [next, more] = decodeNext(state, [ids[i]!])
     state = next
-    said += more
-    if (said.length <= kept && decodeEnd(state) === '') [count, length] = [i + 1, said.length]
+    decoded += more
+    if (decoded.length <= kept && decodeEnd(state) === '') [count, length] = [i + 1, decoded.length]
   }
   return { ids: Array.from(ids).slice(0, count), text: text.slice(0, length) }
 }

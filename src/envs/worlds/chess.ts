@@ -100,12 +100,12 @@ export const chessWorld = (
       description: 'Solves a chess puzzle. Actions: move e2e4 (UCI), board, moves.',
       start: (args) => startOf(lib, args),
       act: (state, action) => {
-        const asked = action.trim().toLowerCase()
+        const wanted = action.trim().toLowerCase()
         if (state.end !== 'open') return viewOf(lib, state, 'The puzzle is over.')
         const legal = new lib.Chess(state.fen).moves({ verbose: true }).map(({ lan }) => lan)
-        if (asked === 'board') return viewOf(lib, state, described(lib, state.fen))
-        if (asked === 'moves') return viewOf(lib, state, legal.join(' '))
-        const uci = asked.replace(/^move /, '')
+        if (wanted === 'board') return viewOf(lib, state, described(lib, state.fen))
+        if (wanted === 'moves') return viewOf(lib, state, legal.join(' '))
+        const uci = wanted.replace(/^move /, '')
         return legal.includes(uci) ? played(lib, state, uci) : viewOf(lib, state, 'That is no legal move.')
       },
     })),

@@ -138,9 +138,9 @@ export const householdWorld = (): TextWorld<HouseholdState> => ({
     return E.right(viewOf(state, placesText()))
   },
   act: (state, action) => {
-    const asked = action.trim().toLowerCase()
-    return actionsOf(state).includes(asked) && !isReached(state)
-      ? moved(state, asked)
+    const wanted = action.trim().toLowerCase()
+    return actionsOf(state).includes(wanted) && !isReached(state)
+      ? moved(state, wanted)
       : viewOf(state, 'Nothing happens.')
   },
 })

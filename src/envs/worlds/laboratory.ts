@@ -183,9 +183,9 @@ export const laboratoryWorld = (): TextWorld<LaboratoryState> => ({
     return E.right(viewOf(state, lookedAt(state)))
   },
   act: (state, action) => {
-    const asked = action.trim().toLowerCase()
-    if (state.end !== 'open' || !actionsOf(state).includes(asked)) return viewOf(state, 'That does not work.')
-    const [next, observation] = moved(state, asked)
+    const requested = action.trim().toLowerCase()
+    if (state.end !== 'open' || !actionsOf(state).includes(requested)) return viewOf(state, 'That does not work.')
+    const [next, observation] = moved(state, requested)
     return viewOf(next.end === 'open' ? afterTurn(next) : next, observation)
   },
 })

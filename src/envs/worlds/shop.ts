@@ -242,12 +242,12 @@ export const shopWorld = (catalogue: readonly ShopProduct[] = shopCatalogue()): 
     },
     act: (state, action) => {
       if (state.page._tag === 'Bought') return viewOf(products, state)
-      const asked = actionOf(action)
+      const chosenText = actionOf(action)
       const page =
-        asked?.name === 'search'
-          ? ({ _tag: 'Results', ids: found(catalogue, asked.target) } as const)
-          : asked?.name === 'click'
-            ? clicked(products, state, asked.target)
+        chosenText?.name === 'search'
+          ? ({ _tag: 'Results', ids: found(catalogue, chosenText.target) } as const)
+          : chosenText?.name === 'click'
+            ? clicked(products, state, chosenText.target)
             : undefined
       return page === undefined
         ? viewOf(products, state, 'That is not possible here.')
@@ -257,7 +257,7 @@ export const shopWorld = (catalogue: readonly ShopProduct[] = shopCatalogue()): 
 }
 
 /** The sentence that asks for a goal. */
-const askedFor = ({ type, attributes, options, maxPrice }: ShopGoal): string =>
+const requestedFor = ({ type, attributes, options, maxPrice }: ShopGoal): string =>
   `Buy a ${[...attributes, type].join(' ')}, ${Object.entries(options)
     .map(([name, value]) => `${name} ${value}`)
     .join(', ')}, for at most $${maxPrice}.`
@@ -280,7 +280,7 @@ export const shopTasks = (key: Key, catalogue: readonly ShopProduct[] = shopCata
     )
     const { type, attributes, price } = product
     const goal = { type, attributes, options: Object.fromEntries(options), maxPrice: price + 5 }
-    return { id: `shop-${index}`, query: askedFor(goal), answer: product.id, goal }
+    return { id: `shop-${index}`, query: requestedFor(goal), answer: product.id, goal }
   })
 
 /**

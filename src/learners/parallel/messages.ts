@@ -76,7 +76,7 @@ export type ReplicaMessage =
   | { readonly _tag: 'Close' }
 
 /** A message from a replica to its owner. */
-export type ReplicaNews =
+export type ReplicaReply =
   /** Intra-op threads of the thread's backend, or `null` if it does not report them. */
   | { readonly _tag: 'Ready'; readonly threads: number | null }
   | { readonly _tag: 'Done'; readonly number: number; readonly result: ReplicaResults[keyof ReplicaResults] }

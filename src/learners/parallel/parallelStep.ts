@@ -89,19 +89,19 @@ export const parallelStep = <S, M extends LossMetrics>(
   const gradients = async ({ params }: TrainerState<S>, { micros, counts }: StepPlan): Promise<readonly Result[]> => {
     replicas.hold('policy', { ...frozen, ...params })
     const trained = Object.keys(params)
-    const asked = micros.map(({ rows, gradient }, i) => {
+    const requested = micros.map(({ rows, gradient }, i) => {
       const worker = i % replicas.workers
       if (worker === 0) return undefined
       return replicas.run(worker, { _tag: 'Gradients', trained, micro: { rows, gradient }, counts }).then(received)
     })
-    const others = Promise.allSettled(asked.map((each) => each ?? Promise.resolve(undefined)))
+    const others = Promise.allSettled(requested.map((each) => each ?? Promise.resolve(undefined)))
     const mine = await Promise.allSettled(
       micros.map(async (micro, i) =>
-        asked[i] === undefined ? own(scope(() => pieces.run(params, micro, countTensors(counts)))) : undefined,
+        requested[i] === undefined ? own(scope(() => pieces.run(params, micro, countTensors(counts)))) : undefined,
       ),
     )
     const theirs = await others
-    return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result) // whichever was computed
+    return micros.map((_, i) => (requested[i] === undefined ? mine[i] : theirs[i]) as Result) // whichever was computed
   }
 
   const sum = (parts: readonly ComputedGradients<StepMeasures>[]): NamedTensors | null => {

@@ -25,7 +25,7 @@ import type {
   ReplicaInput,
   ReplicaJob,
   ReplicaMessage,
-  ReplicaNews,
+  ReplicaReply,
   ReplicaResults,
   WeightRole,
 } from './messages.js'
@@ -138,7 +138,7 @@ export const runReplica = async (port: ThreadPort, given: unknown): Promise<void
   if (active !== backend || (threads !== null && activeThreads !== threads))
     await selectBackend({ backend, ...(threads !== null && { threads }) })
   const replica = makeReplica(config, await loadLoss(input), input)
-  const post = (news: ReplicaNews, transfer?: readonly ArrayBuffer[]): void => port.post(news, transfer)
+  const post = (event: ReplicaReply, transfer?: readonly ArrayBuffer[]): void => port.post(event, transfer)
 
   const perform = async ({ number, job }: Extract<ReplicaMessage, { readonly _tag: 'Job' }>): Promise<void> => {
     try {

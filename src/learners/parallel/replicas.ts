@@ -17,7 +17,7 @@ import type {
   ReplicaInput,
   ReplicaJob,
   ReplicaMessage,
-  ReplicaNews,
+  ReplicaReply,
   ReplicaResults,
   WeightRole,
 } from './messages.js'
@@ -75,7 +75,7 @@ const CLOSE_LIMIT_MS = 10_000
 /** Maximum wait for a thread to start. */
 const START_LIMIT_MS = 600_000
 
-const member = (thread: Thread): { readonly member: Member; readonly hear: (news: ReplicaNews) => void } => {
+const member = (thread: Thread): { readonly member: Member; readonly hear: (event: ReplicaReply) => void } => {
   const jobs = new Map<number, Pending>()
   let count = 0
   let over: ThreadFailure | undefined
@@ -95,13 +95,13 @@ const member = (thread: Thread): { readonly member: Member; readonly hear: (news
     post({ _tag: 'Job', number, job })
     return new Promise((resolve, reject) => jobs.set(number, { resolve, reject }))
   }
-  const hear = (news: ReplicaNews): void => {
-    if (news._tag === 'Closed') onClosed()
-    if (news._tag !== 'Done' && news._tag !== 'Threw') return
-    const job = jobs.get(news.number)
-    jobs.delete(news.number)
-    if (news._tag === 'Done') job?.resolve(news.result)
-    else job?.reject(errorNamed(news.name, news.message))
+  const hear = (event: ReplicaReply): void => {
+    if (event._tag === 'Closed') onClosed()
+    if (event._tag !== 'Done' && event._tag !== 'Threw') return
+    const job = jobs.get(event.number)
+    jobs.delete(event.number)
+    if (event._tag === 'Done') job?.resolve(event.result)
+    else job?.reject(errorNamed(event.name, event.message))
   }
   const close = async (): Promise<void> => {
     if (over === undefined) post({ _tag: 'Close' })
@@ -120,9 +120,9 @@ const startMember =
     const made = member(thread)
     const failure = await new Promise<ThreadFailure | undefined>((resolve) => {
       thread.listen((message) => {
-        const news = message as ReplicaNews // from `runReplica`
-        if (news._tag === 'Ready') resolve(undefined)
-        else made.hear(news)
+        const event = message as ReplicaReply // from `runReplica`
+        if (event._tag === 'Ready') resolve(undefined)
+        else made.hear(event)
       })
       void thread.ended.then(resolve)
     })

@@ -59,7 +59,7 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
   return {
     isAlive: () => !isOver,
     ask: async (request, { limitMs, signal }) => {
-      let silence = (): void => {}
+      let cancelTimer = (): void => {}
       const line = new Promise<E.Either<never, string>>((resolve) => {
         lines.onLine = (text) => resolve(E.right(text))
       })
@@ -67,7 +67,7 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
         const cancel = timers.after(limitMs, () => resolve('late'))
         const off = (): void => resolve('off')
         signal?.addEventListener('abort', off, { once: true })
-        silence = () => {
+        cancelTimer = () => {
           cancel()
           signal?.removeEventListener('abort', off)
         }
@@ -75,7 +75,7 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
       })
       const written = await process.write(`${JSON.stringify(request)}\n`)()
       const first = await (E.isLeft(written) ? gone : Promise.race([line, late, gone]))
-      silence()
+      cancelTimer()
       if (typeof first !== 'string') return first
       await stop()
       return first === 'late'
@@ -86,12 +86,12 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
       if (isOver) return
       if (last !== undefined) await process.write(`${JSON.stringify(last)}\n`)()
       process.endInput()
-      let silence = (): void => {}
+      let cancelTimer = (): void => {}
       const late = new Promise<void>((resolve) => {
-        silence = timers.after(graceMs, resolve)
+        cancelTimer = timers.after(graceMs, resolve)
       })
       await Promise.race([gone, late])
-      silence()
+      cancelTimer()
       await stop()
     },
   }

@@ -51,16 +51,16 @@ const removed = async (transport: Transport, path: string, rest: { state: 'open'
  */
 const outlasting = async <T>(signal: AbortSignal, ms: number, run: (signal: AbortSignal) => Promise<T>): Promise<T> => {
   const own = cancellation()
-  let silence = (): void => {}
+  let cancelTimer = (): void => {}
   const onAbort = (): void => {
-    silence = liveTimers.after(ms, own.stop)
+    cancelTimer = liveTimers.after(ms, own.stop)
   }
   if (signal.aborted) onAbort()
   else signal.addEventListener('abort', onAbort, { once: true })
   try {
     return await run(own.signal)
   } finally {
-    silence()
+    cancelTimer()
     signal.removeEventListener('abort', onAbort)
   }
 }
@@ -105,7 +105,7 @@ export const serviceResource = (
   const sessionOf = (id: string): ServiceSession => {
     const open: Open = { state: 'alive', stops: new Set() }
     sessions.set(id, open)
-    const asked: ServiceSession['post'] = (path, json, signal) => async () => {
+    const requested: ServiceSession['post'] = (path, json, signal) => async () => {
       const own = cancellation({ signal })
       open.stops.add(own.stop)
       const answer = await send(`${pathOf(id)}/${path}`, json, own.signal)
@@ -116,7 +116,7 @@ export const serviceResource = (
       open.state = 'gone' // what the request did to the session is unknown
       return failed(answer.left.kind === 'cancelled' ? 'cancelled' : 'dead', answer.left.reason)
     }
-    return { id, isAlive: () => open.state === 'alive', post: asked }
+    return { id, isAlive: () => open.state === 'alive', post: requested }
   }
 
   /** Ends what a start without an id may have opened, and reports the start. */

@@ -139,10 +139,10 @@ const lack = (): SandboxFailure | undefined => {
     : sandboxFailure('missing', `${lacking.join(' and ')} not found: ${INSTALL}${UNSAFE}`)
 }
 
-const refusal = (said: string): SandboxFailure =>
+const refusal = (text: string): SandboxFailure =>
   sandboxFailure(
     'refused',
-    `bubblewrap could not make a sandbox (${said.trim()}); the system must allow user namespaces${UNSAFE}`,
+    `bubblewrap could not make a sandbox (${text.trim()}); the system must allow user namespaces${UNSAFE}`,
   )
 
 /**

@@ -64,7 +64,7 @@ export const gathered = (
   let rest = Buffer.alloc(0) // data after the last mark, or a possible start of the next
   let mark: Buffer | undefined
   let isFlowing = false
-  let found: (said: SandboxText) => void = () => {}
+  let found: (reply: SandboxText) => void = () => {}
 
   const add = (more: Buffer): void => {
     const before = kept.total

@@ -35,7 +35,7 @@ interface LaunchReports {
   readonly folder: string
   /** The group that limits its memory, or `null` if it is watched. */
   readonly group: ControlGroup | null
-  readonly refusal: (said: string) => SandboxFailure
+  readonly refusal: (reply: string) => SandboxFailure
 }
 
 export const sandboxFailure = (kind: SandboxFailure['kind'], reason: string): SandboxFailure => ({

@@ -166,15 +166,15 @@ export const liveSandbox = (options: LiveSandboxOptions = {}): Sandbox => {
     ask:
       (input, until, wait = {}) =>
       async () => {
-        const asked = async (): Promise<E.Either<SandboxFailure, SandboxOutput | SandboxEnd>> => {
+        const requested = async (): Promise<E.Either<SandboxFailure, SandboxOutput | SandboxEnd>> => {
           const release = stopping(running, { wallMs: limits.wallMs, ...wait })
-          const said = running.stdout.until(until)
+          const reply = running.stdout.until(until)
           running.stdin.write(input)
-          const answer = await Promise.race([said, running.ended])
+          const answer = await Promise.race([reply, running.ended])
           release()
-          return '_tag' in answer ? answer : E.right({ _tag: 'Said', said: answer, running: running.running() })
+          return '_tag' in answer ? answer : E.right({ _tag: 'Said', output: answer, running: running.running() })
         }
-        const answer = await places.run(asked, wait.signal ?? never())
+        const answer = await places.run(requested, wait.signal ?? never())
         if (answer !== ABORTED) return answer
         running.stop('cancelled')
         return running.ended

@@ -184,10 +184,10 @@ const load = (offset: number): Instruction => [0x20, 0, 0, offset]
 const NUMBER = load(0)
 const ARCHITECTURE = load(4)
 const argument = (index: number): Instruction => load(16 + 8 * index) // its lower half, on little-endian machines
-const give = (value: number): Instruction => [0x06, 0, 0, value]
-const ALLOW = give(0x7fff0000)
-const KILL = give(0x80000000)
-const refuse = (errno: number): Instruction => give(0x00050000 | errno)
+const deliver = (value: number): Instruction => [0x06, 0, 0, value]
+const ALLOW = deliver(0x7fff0000)
+const KILL = deliver(0x80000000)
+const refuse = (errno: number): Instruction => deliver(0x00050000 | errno)
 
 /** Runs `then` if the loaded word equals `value`, and skips it otherwise. */
 const whenEqual = (value: number, ...then: readonly Instruction[]): readonly Instruction[] => [

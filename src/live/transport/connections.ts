@@ -74,24 +74,24 @@ const isGarbled = (code: string): boolean =>
 const troubleOf = (
   error: Error,
   { state, through }: Pick<Line, 'state' | 'through'>,
-  told: 'unsent' | 'nothing' | 'something',
+  reported: 'unsent' | 'nothing' | 'something',
 ): Trouble => {
   const message = messageOf(error)
   const code = codeOf(error)
   if (through !== '' && code === 'UND_ERR_INVALID_ARG')
     return { kind: 'unreachable', reason: `no connection${through} (${message})`, acted: 'no', passing: 'no' }
-  if (told === 'unsent')
+  if (reported === 'unsent')
     return { kind: 'unreachable', reason: `no connection${through} (${message})`, acted: 'no', wire: 'nothing' }
   if (code === 'UND_ERR_HEADERS_OVERFLOW')
     return { kind: 'too-large', reason: `the headers of the answer are too large (${message})`, acted: 'perhaps' }
   if (isGarbled(code))
     return { kind: 'malformed', reason: `the answer is not proper HTTP (${message})`, acted: 'perhaps' }
-  const when = told === 'nothing' ? 'before an answer began' : 'in the middle of the answer'
+  const when = reported === 'nothing' ? 'before an answer began' : 'in the middle of the answer'
   return {
     kind: 'reset',
     reason: `the connection broke ${when} (${message})`,
     acted: 'perhaps',
-    ...(told === 'nothing' && state === 'used' && { wire: 'stale' }),
+    ...(reported === 'nothing' && state === 'used' && { wire: 'stale' }),
   }
 }
 
@@ -120,15 +120,15 @@ const handlerOf = (
   listener: Listener,
   { over, controls }: { readonly over: (how: 'end' | 'broken') => boolean; readonly controls: Controls },
 ): Dispatcher.DispatchHandler => {
-  let told: 'unsent' | 'nothing' | 'something' = 'unsent'
+  let reported: 'unsent' | 'nothing' | 'something' = 'unsent'
   let status = 0
   return {
     onRequestStart: (controller) => {
-      told = 'nothing'
+      reported = 'nothing'
       controls.controller = controller
     },
     onResponseStart: (_, code, headers) => {
-      told = 'something'
+      reported = 'something'
       status = code
       // Statuses below 200 precede the actual answer.
       if (code >= 200 && controls.isLive) listener.start(code, flatHeaders(headers))
@@ -141,7 +141,7 @@ const handlerOf = (
       if (over('end')) listener.end()
     },
     onResponseError: (_, error) => {
-      if (over('broken')) listener.broken(troubleOf(error, line, status >= 200 ? 'something' : told))
+      if (over('broken')) listener.broken(troubleOf(error, line, status >= 200 ? 'something' : reported))
     },
     onRequestUpgrade: (controller) => controller.abort(dropped()),
   }

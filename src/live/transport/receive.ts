@@ -12,7 +12,7 @@ export interface Attempt {
   readonly connections: Connections
   readonly message: ConnectionMessage
   readonly life: Life
-  readonly settings: Pick<TransportSettings, 'silenceMs' | 'maxBytes' | 'timing' | 'secrets'>
+  readonly settings: Pick<TransportSettings, 'idleMs' | 'maxBytes' | 'timing' | 'secrets'>
   readonly statusIn?: HttpRequest['statusIn']
 }
 
@@ -36,8 +36,8 @@ export interface ByteReceiver {
 }
 
 /** Watches for silence, and calls `ring` after `silenceMs` without data. */
-const watchSilence = (
-  { silenceMs, timing }: Attempt['settings'],
+const watchIdle = (
+  { idleMs: silenceMs, timing }: Attempt['settings'],
   ring: () => void,
 ): { readonly heard: () => void; readonly stop: () => void; readonly hold: (how: 'held' | 'going') => void } => {
   let heardMs = timing.now()
@@ -73,34 +73,34 @@ export const receive = (
   failed: (trouble: Trouble) => void,
 ): void => {
   const { connections, message, life, settings } = attempt
-  const { silenceMs } = settings
+  const { idleMs: silenceMs } = settings
   let sink: ByteReceiver = { data: () => undefined, end: () => undefined, broken: failed }
   let isOver = false
   const over = (then: () => void): void => {
     if (isOver) return
     isOver = true
-    silence.stop()
+    timer.stop()
     then()
   }
-  const silence = watchSilence(settings, () =>
+  const timer = watchIdle(settings, () =>
     cut({ kind: 'timeout', reason: `the server was silent for ${silenceMs} ms`, acted: 'perhaps' }),
   )
   const exchange = connections.exchange(message, {
     start: (status, headers) => {
-      silence.heard()
+      timer.heard()
       const begun: Begun = {
         status,
         headers,
         pause: () => {
-          silence.hold('held')
+          timer.hold('held')
           exchange.pause()
         },
         resume: () => {
-          silence.hold('going')
+          timer.hold('going')
           exchange.resume()
         },
         drop: () => over(exchange.drop),
-        heard: silence.heard,
+        heard: timer.heard,
       }
       sink = status >= 200 && status < 300 ? open(begun) : refusal(begun, settings, failed)
     },

@@ -46,7 +46,7 @@ export interface TransportOptions {
    * Longest time without a byte of the response, or without an event of a stream. Default 0, no
    * limit, because a rollout sends nothing until its end.
    */
-  readonly silenceMs?: number
+  readonly idleMs?: number
   /** Deadline in milliseconds of requests without their own. Default an hour. */
   readonly deadlineMs?: number
   /** Maximum number of bytes of a whole answer, and of characters of one event. Default 256 MiB. */
@@ -137,7 +137,7 @@ const numberProblems = (settings: TransportSettings): readonly string[] => {
   const others = {
     waiting: settings.waiting,
     keepAliveMs: settings.keepAliveMs,
-    silenceMs: settings.silenceMs,
+    idleMs: settings.idleMs,
     baseMs: retry.baseMs,
     capMs: retry.capMs,
     share: retry.share,
@@ -181,7 +181,7 @@ export const transportSettings = (options: TransportOptions): TransportSettings 
     waiting: 16_384,
     keepAliveMs: 4000,
     connectMs: 10_000,
-    silenceMs: 0,
+    idleMs: 0,
     deadlineMs: 3_600_000,
     maxBytes: 2 ** 28,
     rate: {},

@@ -5,7 +5,7 @@
 import type { ThreadPort } from '../../core/capabilities.js'
 import { errorMessage, errorNamed, FailureError } from '../../core/failure.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
-import type { EngineAnswers, EngineCall, EngineMessage, EngineNews, StreamItem } from './engineMessages.js'
+import type { EngineAnswers, EngineCall, EngineMessage, EngineReply, StreamItem } from './engineMessages.js'
 import { type EventQueue, eventQueue } from './eventQueue.js'
 
 const failed = (failure: GenerationFailure): GenerationEvent => ({ _tag: 'Failed', failure })
@@ -31,7 +31,7 @@ export interface EngineConnection {
     what: EngineCall & { readonly method: M },
     transfer?: readonly ArrayBuffer[],
   ) => Promise<EngineAnswers[M]>
-  readonly receive: (message: EngineNews) => void
+  readonly receive: (message: EngineReply) => void
   /**
    * Ends all current and later streams and calls with the failure. Only the first call has an
    * effect.

@@ -80,7 +80,7 @@ export type EngineGreeting =
   | { readonly _tag: 'Refused'; readonly failure: Failure }
 
 /** A later message from the engine. */
-export type EngineNews =
+export type EngineReply =
   | { readonly _tag: 'Items'; readonly items: readonly StreamItem[] }
   | { readonly _tag: 'Answer'; readonly call: number; readonly value: unknown }
   /** The method threw. */

@@ -17,7 +17,7 @@ export interface WeightUse {
   readonly group: string
   /** Returns the current weights, which change when other weights are loaded. */
   readonly params: () => Params
-  readonly leave: () => void
+  readonly release: () => void
 }
 
 /** The mutable weights of an engine. */
@@ -103,14 +103,14 @@ export const makeEngineWeights = (
     epoch: () => epoch,
     adapters: () => [...adapters].filter(([, loaded]) => loaded.gone === null).map(([name]) => name),
     use: (name) => {
-      if (name === null) return { group: BASE_GROUP, params: () => base.value, leave: () => {} }
+      if (name === null) return { group: BASE_GROUP, params: () => base.value, release: () => {} }
       const loaded = adapters.get(name)
       if (loaded === undefined || loaded.gone !== null) return undefined
       loaded.users++
       return {
         group: loaded.group,
         params: () => loaded.params.value,
-        leave: () => {
+        release: () => {
           loaded.users--
           if (loaded.users === 0 && loaded.gone !== null) drop(name, loaded)
         },

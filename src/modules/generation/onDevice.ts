@@ -9,7 +9,7 @@ import type { WeightFailure } from '../../data/weights.js'
 import { liveThreads } from '../../live/threads.js'
 import { LLM_ON_DEVICE_OPTIONS } from '../optionKinds.js'
 import { type EngineConnection, engineConnection } from './engineConnection.js'
-import { type EngineGreeting, type EngineNews, postedArrays, type WeightTransport } from './engineMessages.js'
+import { type EngineGreeting, type EngineReply, postedArrays, type WeightTransport } from './engineMessages.js'
 import { refuseEngine, serveEngine } from './serveEngine.js'
 
 /**
@@ -167,9 +167,9 @@ export const LLMOnDevice = (
     void thread.ended.then(({ reason }) => connection.finish(closed(reason)))
     const greeting = await new Promise<EngineGreeting | ThreadFailure>((resolve) => {
       thread.listen((message) => {
-        const said = message as EngineGreeting | EngineNews // from `serveEngine`
-        if (said._tag === 'Ready' || said._tag === 'Refused') resolve(said)
-        else connection.receive(said)
+        const received = message as EngineGreeting | EngineReply // from `serveEngine`
+        if (received._tag === 'Ready' || received._tag === 'Refused') resolve(received)
+        else connection.receive(received)
       })
       void thread.ended.then(resolve)
     })

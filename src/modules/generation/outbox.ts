@@ -31,7 +31,7 @@ const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined }
  * @example
  * makeOutbox(() => {}).size() // 0
  */
-export const makeOutbox = (leave: () => void): Outbox => {
+export const makeOutbox = (onEnd: () => void): Outbox => {
   const waiting: Pending[] = []
   const gathered = new Map<number, PendingTokens>()
   const readers: ((result: IteratorResult<GenerationEvent, undefined>) => void)[] = []
@@ -87,7 +87,7 @@ export const makeOutbox = (leave: () => void): Outbox => {
         gathered.clear()
         if (state === 'open') {
           finish('left')
-          leave()
+          onEnd()
         }
         return Promise.resolve(DONE)
       },

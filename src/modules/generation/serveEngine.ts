@@ -10,7 +10,7 @@ import {
   type EngineCall,
   type EngineGreeting,
   type EngineMessage,
-  type EngineNews,
+  type EngineReply,
   privateArrays,
   type StreamItem,
 } from './engineMessages.js'
@@ -53,14 +53,14 @@ const perform = (engine: LLMEngine, call: EngineCall): Promise<unknown> => {
 interface Outbox {
   readonly item: (item: StreamItem) => void
   /** Sends a message after all previous items. */
-  readonly message: (message: EngineNews) => void
+  readonly message: (message: EngineReply) => void
 }
 
 const makeOutbox = (port: ThreadPort, clock: Pick<Clock, 'breathe'>): Outbox => {
   let items: StreamItem[] = []
   const flush = (): void => {
     if (items.length === 0) return
-    port.post({ _tag: 'Items', items } satisfies EngineNews)
+    port.post({ _tag: 'Items', items } satisfies EngineReply)
     items = []
   }
   return {

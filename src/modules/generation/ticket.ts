@@ -115,7 +115,7 @@ export const makeTicket = (parts: TicketParts): Ticket => {
   const close = (): void => {
     open = 0
     outbox.end()
-    use.leave()
+    use.release()
     metrics.observe('endToEnd', seconds(now() - arrivedAt))
     parts.closed(ticket)
   }

@@ -23,7 +23,7 @@ export interface EnginePoolOptions {
    * Longest time in milliseconds without an event of a request. Then another member retries it, or
    * it fails if events were already delivered. Default: no limit.
    */
-  readonly silenceMs?: number
+  readonly idleMs?: number
   /** Pause between health checks of a withdrawn member in milliseconds. Default 5,000. */
   readonly healthMs?: number
   /**
@@ -64,20 +64,20 @@ const failed = (kind: GenerationFailure['kind'], reason: string): GenerationFail
 async function* eventsOf(
   client: EngineClient,
   request: GenerationRequest,
-  options: { readonly signal?: AbortSignal; readonly silenceMs?: number },
+  options: { readonly signal?: AbortSignal; readonly idleMs?: number },
 ): AsyncGenerator<GenerationEvent> {
-  const { silenceMs } = options
+  const { idleMs } = options
   const work = cancellation({ signal: options.signal })
   const end = (): void => work.stop()
-  let timer = silenceMs === undefined ? undefined : setTimeout(end, silenceMs)
+  let timer = idleMs === undefined ? undefined : setTimeout(end, idleMs)
   try {
     for await (const event of untilAborted(client.generate(request, { signal: work.signal }), work.signal)) {
       clearTimeout(timer)
       yield event
-      if (silenceMs !== undefined) timer = setTimeout(end, silenceMs)
+      if (idleMs !== undefined) timer = setTimeout(end, idleMs)
     }
     if (work.why() === 'stopped') {
-      yield { _tag: 'Failed', failure: failed('timeout', `${client.name} was silent for ${silenceMs} ms`) }
+      yield { _tag: 'Failed', failure: failed('timeout', `${client.name} was silent for ${idleMs} ms`) }
     }
   } catch (error) {
     const reason = `${client.name} broke its contract: ${errorMessage(error)}`
@@ -106,7 +106,7 @@ async function* eventsOf(
  */
 export const enginePool = (clients: readonly EngineClient[], options: EnginePoolOptions = {}): EnginePool => {
   checkOptions('enginePool', options, ENGINE_POOL_OPTIONS)
-  const { patience = 3, silenceMs, healthMs = 5000, deadlineMs = 10_000, readmit } = options
+  const { patience = 3, idleMs, healthMs = 5000, deadlineMs = 10_000, readmit } = options
   const names = clients.map(({ name }) => name)
   if (clients.length === 0 || new Set(names).size !== names.length) {
     throw new RangeError(`enginePool: clients must be at least one, with unique names, got [${names.join(', ')}]`)
@@ -149,7 +149,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
     let hasBegun = false
     const end = members.begin(member)
     try {
-      const how = { ...(signal && { signal }), ...(silenceMs !== undefined && { silenceMs }) }
+      const how = { ...(signal && { signal }), ...(idleMs !== undefined && { idleMs }) }
       for await (const event of eventsOf(member.client, request, how)) {
         if (event._tag === 'Failed') {
           members.onFailure(member, event.failure)

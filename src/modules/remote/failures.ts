@@ -76,18 +76,18 @@ const SHOWN = 400
 
 /** Returns the reason of a failure, with the server's own message if present. */
 const reasonOf = (failure: HttpFailure): string => {
-  const told = errorOf(failure)
-  return failure.status === undefined || told === null
+  const reported = errorOf(failure)
+  return failure.status === undefined || reported === null
     ? failure.reason
-    : `${failure.path} answered ${failure.status}: ${told.message.slice(0, SHOWN)}`
+    : `${failure.path} answered ${failure.status}: ${reported.message.slice(0, SHOWN)}`
 }
 
 /** Returns true if the path does not exist on the server, rather than the requested object. */
 const isNoRoute = (failure: HttpFailure): boolean => {
   if (failure.status === 405 || failure.status === 501) return true
   if (failure.status !== 404) return false
-  const told = errorOf(failure)
-  return told === null || told.message === 'Not Found'
+  const reported = errorOf(failure)
+  return reported === null || reported.message === 'Not Found'
 }
 
 /** Makes a failure of an engine's control. */

@@ -36,10 +36,10 @@ export const localClient = (engine: LLMEngine, name: string): EngineClient => {
     reason,
   })
   /** Converts the rejections of an engine that has ended. */
-  const asked = <T>(call: () => Promise<T>): TE.TaskEither<EngineFailure, T> =>
+  const requested = <T>(call: () => Promise<T>): TE.TaskEither<EngineFailure, T> =>
     TE.tryCatch(call, (error) => failure('unreachable', errorMessage(error)))
   const given = <T>(task: TE.TaskEither<{ readonly reason: string }, T>): TE.TaskEither<EngineFailure, T> =>
-    pipe(asked(task), TE.chainEitherK(E.mapLeft(({ reason }) => failure('refused', reason))))
+    pipe(requested(task), TE.chainEitherK(E.mapLeft(({ reason }) => failure('refused', reason))))
 
   return {
     ...gate,
@@ -59,16 +59,16 @@ export const localClient = (engine: LLMEngine, name: string): EngineClient => {
         const isServing = filled.adapter !== null && filled.adapter === gate.serving().adapter
         return isServing ? stamped(events, version) : events
       }),
-    abort: (ids) => asked(() => engine.abort(ids)),
-    health: asked(async () => void (await engine.version())),
-    state: asked(async () => ({
+    abort: (ids) => requested(() => engine.abort(ids)),
+    health: requested(async () => void (await engine.version())),
+    state: requested(async () => ({
       version: await engine.version(),
       isPaused: await engine.isPaused(),
       adapters: await engine.adapters(),
     })),
-    pause: (options) => asked(() => engine.pause(options)),
-    resume: asked(engine.resume),
-    resetPrefixCache: asked(engine.resetPrefixCache),
+    pause: (options) => requested(() => engine.pause(options)),
+    resume: requested(engine.resume),
+    resetPrefixCache: requested(engine.resetPrefixCache),
     loadAdapter: (adapterName, adapter) => given(engine.loadAdapter(adapterName, adapter)),
     unloadAdapter: (adapterName) => given(engine.unloadAdapter(adapterName)),
     loadWeights: (weights, { version }) =>

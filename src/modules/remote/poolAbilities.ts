@@ -12,10 +12,10 @@ const agree = <T>(values: readonly T[]): boolean => new Set(values).size <= 1
  * every kind.
  */
 const sharedLogProbs = (abilities: readonly EngineAbilities[]): EngineAbilities['logProbs'] | null => {
-  const told = new Set(abilities.map(({ logProbs }) => logProbs))
-  if (told.size > 1) told.delete('all')
-  const [only] = told
-  return told.size === 1 && only !== undefined ? only : null
+  const reported = new Set(abilities.map(({ logProbs }) => logProbs))
+  if (reported.size > 1) reported.delete('all')
+  const [only] = reported
+  return reported.size === 1 && only !== undefined ? only : null
 }
 
 const each = (members: readonly NamedAbilities[], field: 'logProbs' | 'vocabularySize'): string =>

@@ -64,10 +64,10 @@ export const parseConfig = (json: unknown): E.Either<ConfigFailure, DecoderConfi
  */
 export const formatConfig = (config: DecoderConfig): Readonly<Record<string, unknown>> => {
   const parsed = parseConfig(config.source)
-  const said: object = E.isLeft(parsed) ? {} : parsed.right
+  const generation: object = E.isLeft(parsed) ? {} : parsed.right
   const json = (value: object): ReadonlyMap<string, string> =>
     new Map(Object.entries(value).map(([name, field]) => [name, JSON.stringify(field)]))
-  const [read, given] = [json(said), json(config)]
+  const [read, given] = [json(generation), json(config)]
   const changed = [...given.keys()].filter((name) => given.get(name) !== read.get(name))
   if (changed.length > 0) {
     throw new Error(

@@ -61,7 +61,7 @@ const byGroup = (rows: RewardedRows, rule: GroupRule): E.Either<DegenerateGroup,
   return E.right(values)
 }
 
-const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly number[]>): Advantages =>
+const reported = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly number[]>): Advantages =>
   pipe(
     values,
     E.map((each) => spread(each, rows.mask)),
@@ -85,7 +85,7 @@ export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions
   checkGroupOptions('grpoAdvantage', options)
   checkRows('grpoAdvantage', rows)
   const rule: GroupRule = ({ returns }) => E.getOrElse((): readonly number[] => [])(groupAdvantage(returns, options)) // finite
-  return told(rows, byGroup(rows, rule))
+  return reported(rows, byGroup(rows, rule))
 }
 
 /**
@@ -122,7 +122,7 @@ export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
   checkOptions('opoAdvantage', options, OPO_ADVANTAGE_OPTIONS)
   const { single = 'zero' } = options
   checkRows('opoAdvantage', rows)
-  return told(
+  return reported(
     rows,
     byGroup(rows, ({ returns, lengths }) => {
       if (returns.length === 1) return single === 'zero' ? [0] : returns
@@ -184,7 +184,7 @@ export const passKAdvantage = (
   const { normalize = 'std', epsilon = 1e-6 } = options
   refuse('passKAdvantage', [notAWeight('epsilon', epsilon)])
   checkRows('passKAdvantage', rows)
-  return told(
+  return reported(
     rows,
     byGroup(rows, ({ returns }) => {
       if (returns.length === 1) return [0]

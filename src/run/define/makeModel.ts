@@ -184,7 +184,7 @@ export const makeModel = (
 
   requireStages(stages)
   const { tokenizer } = options
-  const told: NewModelOptions['tokenizer'] =
+  const reported: NewModelOptions['tokenizer'] =
     'texts' in tokenizer
       ? {
           ...tokenizer,
@@ -195,7 +195,7 @@ export const makeModel = (
         }
       : tokenizer
   return pipe(
-    TE.fromIOEither<MakeModelFailure, Pretrained>(() => newModel({ ...options, tokenizer: told })),
+    TE.fromIOEither<MakeModelFailure, Pretrained>(() => newModel({ ...options, tokenizer: reported })),
     TE.chainFirstIOK(({ config }) => () => {
       onProgress({ type: 'model', parameters: parameterCount(config), vocabularySize: config.vocabularySize })
     }),

@@ -86,8 +86,8 @@ export const modelDecisions = async <P>(options: ModelDecisionsOptions<P>): Prom
   const { template, tokenizer, endOfTurn } = text
   const decisions = decisionsOf(game).map((decision) => {
     const { state, player } = decision
-    const asked = prompt({ game, state, player, feedback: null, place: 'opening' })
-    const rendered = orThrow(render(template, History([message('user', asked)]), { generationPrompt: 'add' }))
+    const wanted = prompt({ game, state, player, feedback: null, place: 'opening' })
+    const rendered = orThrow(render(template, History([message('user', wanted)]), { generationPrompt: 'add' }))
     const actions = game.legalActions(state, player).map((action) => game.actionText(state, player, action))
     return { ...decision, ids: encodeRendered(tokenizer, rendered).ids, actions }
   })

@@ -80,7 +80,7 @@ const stepLine = (logged: LoggedStep): string => {
 }
 
 /** News about a job that is followed. */
-export type JobNews =
+export type JobEvent =
   | { readonly type: 'log'; readonly text: string }
   | { readonly type: 'step'; readonly step: LoggedStep }
   | { readonly type: 'waiting'; readonly reason: string }
@@ -107,14 +107,14 @@ const sleep = (timers: Timers, ms: number, signal: AbortSignal): Promise<void> =
   })
 
 /** Writes what is new in a log to the folder, from its beginning in each session. */
-const logWriter = (files: Files, folder: string, onNews: (news: JobNews) => void) => {
+const logWriter = (files: Files, folder: string, onEvent: (event: JobEvent) => void) => {
   const { metrics } = runPaths(folder)
   const reader = stepReader()
   let seen = 0
   const steps = async (found: readonly (LoggedStep | null)[]): Promise<void> => {
     const logged = found.filter((step) => step !== null)
     if (logged.length > 0) orThrow(await files.append(metrics, logged.map(stepLine).join(''))())
-    for (const step of logged) onNews({ type: 'step', step })
+    for (const step of logged) onEvent({ type: 'step', step })
   }
   const write = async (log: string): Promise<void> => {
     const isFirst = seen === 0
@@ -126,7 +126,7 @@ const logWriter = (files: Files, folder: string, onNews: (news: JobNews) => void
     if (added === '') return
     seen += added.length
     orThrow(await files.append(jobLogPath(folder), added)())
-    onNews({ type: 'log', text: added })
+    onEvent({ type: 'log', text: added })
     await steps(added.split('\n').map(reader.read))
   }
   return { write, end: () => steps([reader.end()]) }
@@ -145,18 +145,18 @@ export const followJob = async (
     folder,
     id,
     signal,
-    onNews,
+    onEvent,
   }: {
     readonly folder: string
     readonly id: string
     readonly signal: AbortSignal
-    readonly onNews: (news: JobNews) => void
+    readonly onEvent: (event: JobEvent) => void
   },
   { files, locks, timers }: FollowWorld,
 ): Promise<Followed> => {
   const lock = orThrow(await locks.take(runLock(folder))())
   try {
-    const writer = logWriter(files, folder, onNews)
+    const writer = logWriter(files, folder, onEvent)
     let failures = 0
     while (!signal.aborted) {
       const began = performance.now()
@@ -172,7 +172,7 @@ export const followJob = async (
           return info
         }
       } else if (looked.left.kind !== 'unreachable' || ++failures === MAX_FAILURES) throw new FailureError(looked.left)
-      else onNews({ type: 'waiting', reason: describe(looked.left) })
+      else onEvent({ type: 'waiting', reason: describe(looked.left) })
       const pause = Math.min(LONGEST, Math.max(SHORTEST, 20 * (performance.now() - began), failures * SHORTEST))
       await sleep(timers, pause, signal)
     }

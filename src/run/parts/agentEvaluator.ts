@@ -30,11 +30,11 @@ const resultOf = ({ session, task }: ScoredAttempt, measure: 'success' | 'return
   const { total, parts } = session.reward! // it is scored
   if (measure === 'success' && parts.success === undefined)
     throw new RangeError("evaluator: the reward has no part 'success': set measure to 'return'")
-  const said = lastMessage(lastConversation(session))
+  const message = lastMessage(lastConversation(session))
   return {
     taskId: task.id,
     query: task.query,
-    completion: said === undefined ? '' : textOf(said),
+    completion: message === undefined ? '' : textOf(message),
     score: measure === 'success' ? parts.success! : total,
     parts,
     tokens: session.calls.reduce((sum, { completions }) => sum + (completions[0]?.ids.length ?? 0), 0),

@@ -39,9 +39,9 @@ export const alarmWatch = (limits: AlarmLimits, before: readonly StepRecord[]): 
         const first = held.has(alarm.since) ? alarm.since : record.step
         raised.set(first, [...(raised.get(first) ?? []), alarm])
       }
-      const told = [...raised].map(([first, alarms]) => ({ alarms, batch: held.get(first)! })) // each is held
+      const reported = [...raised].map(([first, alarms]) => ({ alarms, batch: held.get(first)! })) // each is held
       for (const step of [...held.keys()]) if (!suspects.includes(step)) held.delete(step)
-      return told
+      return reported
     },
   }
 }

@@ -90,10 +90,14 @@ const weightDifferences = (
 }
 
 /** Compares the end of a step: an error, or `null` if the step succeeded. */
-const endDifferences = (said: string | null, was: StepRecord | undefined, is: string | null): readonly Difference[] => {
+const endDifferences = (
+  recorded: string | null,
+  was: StepRecord | undefined,
+  is: string | null,
+): readonly Difference[] => {
   const end = (why: string | null): string => why ?? 'the step was done'
-  if (said === null && was === undefined) return [] // the run has no record of the step
-  return said === is ? [] : [{ what: 'end', was: end(said), is: end(is) }]
+  if (recorded === null && was === undefined) return [] // the run has no record of the step
+  return recorded === is ? [] : [{ what: 'end', was: end(recorded), is: end(is) }]
 }
 
 /** Returns the first folder that holds a batch, or `undefined`. */
@@ -110,22 +114,22 @@ const batchAmong = (files: Files, folders: readonly string[]): TE.TaskEither<Fil
   )
 
 /** The step to replay, and its batch if it was saved. */
-interface AskedBatch {
+interface RequestedBatch {
   readonly step: number
   readonly kept: ReadBatch | null
   readonly folder: string | null
 }
 
-const askedBatch = async (files: Files, paths: RunPaths, asked: string): Promise<AskedBatch> => {
-  const step = Number(asked)
+const requestedBatch = async (files: Files, paths: RunPaths, wanted: string): Promise<RequestedBatch> => {
+  const step = Number(wanted)
   const isStep = Number.isSafeInteger(step) && step > 0
   const places = isStep
     ? [paths.batches, paths.alarms].map((folder) => `${folder}/${stepName(step)}`)
-    : [`${paths.folder}/${asked}`, asked]
+    : [`${paths.folder}/${wanted}`, wanted]
   const folder = orThrow(await batchAmong(files, places)())
   if (folder === undefined && isStep) return { step, kept: null, folder: null }
-  const kept = orThrow(await readBatch(files, folder ?? asked)())
-  return { step: kept.step, kept, folder: folder ?? asked }
+  const kept = orThrow(await readBatch(files, folder ?? wanted)())
+  return { step: kept.step, kept, folder: folder ?? wanted }
 }
 
 /** Returns `true` for a run whose batches cannot be sampled again, because it samples ahead. */
@@ -139,7 +143,7 @@ const refuse = (folder: string, reason: string): never => {
 
 /** The records and checkpoints of the run around the step. */
 interface Around {
-  readonly asked: AskedBatch
+  readonly request: RequestedBatch
   readonly records: readonly StepRecord[]
   readonly before: { readonly folder: string; readonly state: CheckpointState } | null
   /** Digests of the checkpoint after the step, or `null`. */
@@ -150,24 +154,24 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
   const { files, digest, folder } = store
   const { paths, config } = orThrow(await openRun(files, folder)())
   orThrow(acceptedChanges(store, config, { ...config.inputs, ...run.inputs() }))
-  const asked = await askedBatch(files, paths, batch)
-  const release = (): void => asked.kept?.batch.release()
+  const request = await requestedBatch(files, paths, batch)
+  const release = (): void => request.kept?.batch.release()
   try {
     const records = orThrow(await readSteps(files, paths)())
     const last = records.at(-1)?.step ?? 0
-    if (asked.kept === null && asked.step > last)
-      refuse(folder, `the run has ${countOf(last, 'step')}: there is no step ${asked.step} to replay`)
-    const [newest] = orThrow(await checkpointsIn(files, paths.checkpoints, asked.step - 1)())
+    if (request.kept === null && request.step > last)
+      refuse(folder, `the run has ${countOf(last, 'step')}: there is no step ${request.step} to replay`)
+    const [newest] = orThrow(await checkpointsIn(files, paths.checkpoints, request.step - 1)())
     const before =
       newest === undefined ? null : { folder: newest, state: orThrow(await readCheckpoint(files, newest, digest)()) }
-    if (samplesAhead(run) && (asked.kept === null || before?.state.step !== asked.step - 1))
+    if (samplesAhead(run) && (request.kept === null || before?.state.step !== request.step - 1))
       refuse(
         folder,
-        `a run that samples ahead cannot be sampled again: replaying step ${asked.step} needs its batch and the checkpoint before it (keep.batchEvery 1 and every.checkpoint 1)`,
+        `a run that samples ahead cannot be sampled again: replaying step ${request.step} needs its batch and the checkpoint before it (keep.batchEvery 1 and every.checkpoint 1)`,
       )
-    const place = `${paths.checkpoints}/${stepName(asked.step)}`
+    const place = `${paths.checkpoints}/${stepName(request.step)}`
     const after = orThrow(await files.exists(place)()) ? orThrow(await checkpointDigests(files, place, digest)()) : null
-    return { asked, records, before, after }
+    return { request, records, before, after }
   } catch (error) {
     release()
     throw error
@@ -196,7 +200,7 @@ async function* catchUp(
 }
 
 /** Repeats the step on its saved batch, or on a batch that is sampled again. */
-const again = async (open: OpenRun, before: Progress, { kept }: AskedBatch): Promise<Partial<StepRecord>> => {
+const again = async (open: OpenRun, before: Progress, { kept }: RequestedBatch): Promise<Partial<StepRecord>> => {
   if (kept === null) {
     using sampled = await sampleStep(open, before)
     return (await learnStep(open, sampled)).record
@@ -215,7 +219,7 @@ const nonFinite = (error: unknown): string | undefined =>
 const compareStep = async (
   open: OpenRun,
   before: Progress,
-  { asked, records, after, digest }: Around & { readonly digest: RunStore['digest'] },
+  { request: asked, records, after, digest }: Around & { readonly digest: RunStore['digest'] },
 ): Promise<ReplayEvent> => {
   const { step, kept } = asked
   const event = { type: 'replayed', step, batch: kept === null ? 'sampled' : 'kept' } as const
@@ -263,7 +267,7 @@ export async function* replay(run: AnyRun, options: ReplayOptions): AsyncGenerat
   const { store, clock = liveClock } = options
   try {
     const around = await lookAround(run, options)
-    const { asked, before, records } = around
+    const { request: asked, before, records } = around
     try {
       await run.begin?.()
       if (before !== null) {

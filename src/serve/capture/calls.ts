@@ -14,7 +14,7 @@ import type { FinishReason, LLMEngine } from '../../data/generation.js'
 import { thoughtTagsOf } from '../../text/toolCalls/thoughts.js'
 import { serveApp } from '../app.js'
 import { chatOfMessages } from '../requests/anthropic.js'
-import { type AskedTools, areTagsSpecial, type ChatRequest, readThoughts, textBefore } from '../requests/chat.js'
+import { areTagsSpecial, type ChatRequest, type RequestedTools, readThoughts, textBefore } from '../requests/chat.js'
 import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
 import { chatOfResponses, type ResponsesBody } from '../requests/responses.js'
 import type { RelaxedChoices, ServeOptions, ServeWorld } from '../requests/served.js'
@@ -51,10 +51,10 @@ const isObject = (value: unknown): value is Body => typeof value === 'object' &&
 const objectsOf = (value: unknown): readonly object[] | null => (Array.isArray(value) ? value.filter(isObject) : null)
 
 /** The tools and thoughts with which the endpoint reads a completion. */
-type Asked = Pick<ChatRequest, 'tools' | 'thoughts'>
+type Wanted = Pick<ChatRequest, 'tools' | 'thoughts'>
 
-const answerOf = (text: string, asked: Asked, finish: FinishReason | null): CapturedAnswer => {
-  const read = readReply(asked, text, finish)
+const answerOf = (text: string, wanted: Wanted, finish: FinishReason | null): CapturedAnswer => {
+  const read = readReply(wanted, text, finish)
   return {
     text: read.text,
     ...(read.thoughts !== '' && { reasoning: read.thoughts }),
@@ -63,7 +63,10 @@ const answerOf = (text: string, asked: Asked, finish: FinishReason | null): Capt
 }
 
 /** Returns how the endpoint parses tool calls of a completion. */
-const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['toolCalls']): AskedTools | null =>
+const requestedTools = (
+  body: Body,
+  format: NonNullable<ServeOptions['features']>['toolCalls'],
+): RequestedTools | null =>
   body.tools == null || body.tool_choice === 'none' || format === undefined || format === 'none'
     ? null
     : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all', tools: objectsOf(body.tools) ?? [] }
@@ -74,7 +77,7 @@ const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['t
  */
 const readText = (
   { tokens, text }: RecordedCompletion,
-  { tools, thoughts }: Asked,
+  { tools, thoughts }: Wanted,
   { engine, text: { tokenizer } }: Pick<ServeOptions, 'engine' | 'text'>,
 ): string => {
   if (!areTagsSpecial(tools, thoughts, tokenizer)) return text
@@ -85,12 +88,12 @@ const readText = (
 const completionOf = (
   completion: RecordedCompletion,
   failure: string | null,
-  { asked, serve }: { readonly asked: Asked; readonly serve: ServeOptions },
+  { request: wanted, serve }: { readonly request: Wanted; readonly serve: ServeOptions },
 ): CapturedCompletion => {
   const { tokens, finishReason, stopReason } = completion
   const ids = Int32Array.from(tokens, ({ id }) => id)
   const logProbs = Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb)
-  const answer = answerOf(readText(completion, asked, serve), asked, finishReason)
+  const answer = answerOf(readText(completion, wanted, serve), wanted, finishReason)
   const versions = Int32Array.from(tokens, ({ version }) => version)
   const lost = finishReason === null ? failure : null
   return {
@@ -146,12 +149,12 @@ export const answerCall = (
     callIds.add(id)
     return id
   }
-  const asked = chatOf(path, body, live)
-  const tools = askedTools(asked, serve.features?.toolCalls)
+  const wanted = chatOf(path, body, live)
+  const tools = requestedTools(wanted, serve.features?.toolCalls)
   const { engine, text } = serve
   let read: Read | null = null
   const setting = serve.features?.thoughts ?? thoughtTagsOf(text.template.source)
-  const thoughts = (): Asked['thoughts'] =>
+  const thoughts = (): Wanted['thoughts'] =>
     read === null ? 'searched' : readThoughts(setting, read.fields, textBefore(read.fields, read.conversation))
 
   const readConversation = (model: PromptText, fields: ChatFields): ReturnType<typeof conversation> => {
@@ -170,7 +173,7 @@ export const answerCall = (
   const remember = (known: Read, { prompt, completions }: CapturedCall): void => {
     if (!isSame(prompt, known.conversation.ids)) return // the client had it cut
     for (const { ids, stopReason, answer, status } of completions) {
-      if (status === 'ok') rememberAnswer(live.answers, known, { ids, stopReason, callIds, said: answer })
+      if (status === 'ok') rememberAnswer(live.answers, known, { ids, stopReason, callIds, answer: answer })
     }
   }
 
@@ -181,14 +184,14 @@ export const answerCall = (
     session: live.session.id,
     ...at,
     path,
-    messages: objectsOf(asked.messages),
-    tools: objectsOf(asked.tools),
+    messages: objectsOf(wanted.messages),
+    tools: objectsOf(wanted.tools),
     prompt: made.prompt,
     promptFrom: read?.conversation.from ?? 'render',
     adapter: made.adapter,
     sampling: samplingJson(made.sampling),
     completions: completions.map((one) =>
-      completionOf(one, failure, { asked: { tools, thoughts: thoughts() }, serve }),
+      completionOf(one, failure, { request: { tools, thoughts: thoughts() }, serve }),
     ),
   })
 
@@ -197,14 +200,14 @@ export const answerCall = (
   const generate: LLMEngine['generate'] = (made, options) => {
     const index = sessions.begin(live)
     const [startedAt, started] = [world.calendar.today().getTime(), clock.now()]
-    const told = async (record: RecordedGeneration): Promise<void> => {
+    const reported = async (record: RecordedGeneration): Promise<void> => {
       const call = recordOf(record, { index, startedAt, durationMs: clock.now() - started })
       if (continuation === 'tokens' && read !== null) remember(read, call)
       await sessions.ended(live, call)
     }
     const own = live.key === null ? {} : { key: child(key, generated++) }
     const changed = { ...made.sampling, ...rest, ...own, maxTokens: least(made.sampling.maxTokens, maxTokens) }
-    return recordingEngine(engine, told).generate(
+    return recordingEngine(engine, reported).generate(
       { ...made, sampling: changed, conversation: live.session.id },
       options,
     )

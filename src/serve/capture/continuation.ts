@@ -45,7 +45,7 @@ const isAnswerOf = ({ toolCalls }: Message, made: ReadonlySet<string>): boolean 
 const TRIED = 4
 
 /** The answer that a conversation may contain. */
-interface AskedAnswer {
+interface RequestedAnswer {
   /** The message of the assistant, with the ids of its calls. */
   readonly last: Message
   readonly setting: string
@@ -55,7 +55,7 @@ interface AskedAnswer {
 export interface Answers {
   readonly add: (answered: Answered) => void
   /** Returns the newest answers first. `history` is computed only if an answer has the hash. */
-  readonly find: (hash: number, history: () => History, asked: AskedAnswer) => readonly Answered[]
+  readonly find: (hash: number, history: () => History, request: RequestedAnswer) => readonly Answered[]
 }
 
 /** The hash of a conversation that a message continues. */
@@ -74,13 +74,13 @@ export const makeAnswers = (): Answers => {
     find: (hash, history, { last, setting }) => {
       const same = byHash.get(hash)
       if (same === undefined) return []
-      const asked = history()
+      const request = history()
       return same
         .filter(
           ({ history: known, setting: own, callIds }) =>
             own === setting &&
             (callIds === undefined || isAnswerOf(last, callIds)) &&
-            sameHistory(plainHistory(known), asked),
+            sameHistory(plainHistory(known), request),
         )
         .slice(-TRIED)
         .reverse()
@@ -246,9 +246,9 @@ export const continueConversation = (
   for (let length = history.messages.size - 1; length > 0; length--) {
     const last = history.messages.get(length - 1)!
     if (last.role !== 'assistant') continue
-    const said = withoutCallIds(last)
-    const known = (): History => appendMessage(truncateHistory(history, length - 1), said)
-    for (const answered of answers.find(hashAfter(hashes[length - 1]!, said), known, { last, setting })) {
+    const answerText = withoutCallIds(last)
+    const known = (): History => appendMessage(truncateHistory(history, length - 1), answerText)
+    for (const answered of answers.find(hashAfter(hashes[length - 1]!, answerText), known, { last, setting })) {
       const continued = goOn(text, fields, { conversation, answered, endTokens })
       if (continued !== undefined) return continued
     }
@@ -270,11 +270,11 @@ export const rememberAnswer = (
     readonly stopReason: string | number | null
     /** The ids that were made for the answer. */
     readonly callIds: ReadonlySet<string>
-    readonly said: CapturedAnswer
+    readonly answer: CapturedAnswer
   },
 ): void => {
   if (!isPlain(fields) || typeof answer.stopReason === 'string') return
-  const { text, calls, reasoning } = answer.said
+  const { text, calls, reasoning } = answer.answer
   const details = { isComplete: true, ...(reasoning !== undefined && { reasoning }) } // as clients return it
   const { message } = messageOfCalls(text, calls, details)
   const { callIds } = answer

@@ -106,8 +106,8 @@ export const commandProgram =
     context.signal.removeEventListener('abort', stop)
     if (output.isFull()) throw new Error(`the process wrote more than ${MOST_OUTPUT} bytes`)
     if (code === 0) return output.text().trim()
-    const said = errors.text()
+    const reply = errors.text()
     throw new Error(
-      `the process ended with ${code === null ? `signal ${signal}` : `code ${code}`}${said === '' ? '' : `: ${said}`}`,
+      `the process ended with ${code === null ? `signal ${signal}` : `code ${code}`}${reply === '' ? '' : `: ${reply}`}`,
     )
   }

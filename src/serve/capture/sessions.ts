@@ -40,7 +40,7 @@ export interface LiveSession {
   /** Aborts the running calls. */
   readonly control: AbortController
   /** Number of calls that came in: each draws from a key of its own. */
-  readonly asked: number
+  readonly wanted: number
   /** Number of calls whose `tool_choice: "required"` was treated as "auto". */
   readonly relaxed: number
   readonly key: Key | null
@@ -113,7 +113,7 @@ const liveSession = (
     answers: makeAnswers(),
     responses: responseMemory(),
     control: new AbortController(),
-    asked: last + 1,
+    wanted: last + 1,
     relaxed: 0,
     key,
     sampling,
@@ -206,7 +206,7 @@ export const makeSessions = (
     },
     asks: (live: Changing<LiveSession>, model) => {
       if (model === 'other') otherModels++
-      return live.asked++
+      return live.wanted++
     },
     relaxes: (live: Changing<LiveSession>) => void live.relaxed++,
     begin: (live: Changing<LiveSession>) => {

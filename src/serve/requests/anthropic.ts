@@ -152,14 +152,14 @@ const chatMessages = ({ messages: all, system }: Fields): readonly object[] => [
 const choiceOf = ({ tool_choice: chosen }: Fields): object => {
   if (chosen == null) return {}
   const { type, name } = chosen
-  const said = {
+  const reply = {
     auto: 'auto',
     none: 'none',
     any: 'required',
     tool: { type: 'function', function: { name: name ?? '' } },
   }
   return {
-    tool_choice: said[type],
+    tool_choice: reply[type],
     ...(chosen.disable_parallel_tool_use === true && { parallel_tool_calls: false }),
   }
 }

@@ -5,7 +5,7 @@ import { lastMessage, textOf } from '../../text/history/history.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
 import { type ThoughtSetting, type Thoughts, thoughtsAfter } from '../../text/toolCalls/thoughts.js'
-import { askedModel, requestName, sampledPrompts, streamedPromptLogProbs } from './common.js'
+import { requestedModel, requestName, sampledPrompts, streamedPromptLogProbs } from './common.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage } from './fields.js'
 import type { Job } from './generation.js'
@@ -34,7 +34,7 @@ type Fields = z.infer<typeof schema>
 type ChatSettings = Omit<Fields, 'messages' | 'documents' | 'chat_template_kwargs'>
 
 /** The parsing of tool calls in an answer. */
-export interface AskedTools {
+export interface RequestedTools {
   readonly format: ToolCallFormat
   /** `first` reports only the first call of an answer. */
   readonly calls: 'first' | 'all'
@@ -56,7 +56,7 @@ export interface ChatRequest {
   readonly promptLogProbs: 'told' | 'untold'
   readonly tokenIds: 'told' | 'untold'
   readonly tokensAs: 'text' | 'ids'
-  readonly tools: AskedTools | null
+  readonly tools: RequestedTools | null
   readonly thoughts: Thoughts | 'searched'
 }
 
@@ -72,7 +72,7 @@ const REQUIRED = `\`tool_choice\` "required" ${CONSTRAINED}. To treat it as "aut
  * Returns the requested tools. Of the choices, only "none" and "auto" are supported, and "required"
  * as "auto" if the server's features allow it.
  */
-const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, AskedTools | null> => {
+const requestedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, RequestedTools | null> => {
   const { tools, tool_choice: choice } = fields
   if (choice === 'none' || (choice == null && tools == null)) return E.right(null)
   if (tools == null) return E.left(invalid('When using `tool_choice`, `tools` must be set.', 'tool_choice'))
@@ -105,7 +105,7 @@ const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, 
  * include.
  */
 export const areTagsSpecial = (
-  tools: AskedTools | null,
+  tools: RequestedTools | null,
   thoughts: Thoughts | 'searched',
   { specialTokens }: TextTokenizer,
 ): boolean =>
@@ -137,7 +137,7 @@ export const readThoughts = (
   return thoughtsAfter(before.lastIndexOf(open) > before.lastIndexOf(close) ? open : '', setting)
 }
 
-const askedLogProbs = ({ logprobs, top_logprobs: top }: ChatSettings): E.Either<ApiFailure, number | null> => {
+const requestedLogProbs = ({ logprobs, top_logprobs: top }: ChatSettings): E.Either<ApiFailure, number | null> => {
   if (top != null && top < -1)
     return E.left(invalid('`top_logprobs` must be a positive value or -1.', 'top_logprobs', top))
   if (logprobs === true) return E.right(top ?? 0)
@@ -149,7 +149,7 @@ const askedLogProbs = ({ logprobs, top_logprobs: top }: ChatSettings): E.Either<
 interface Options {
   readonly usage: StreamUsage
   readonly logProbs: number | null
-  readonly tools: AskedTools | null
+  readonly tools: RequestedTools | null
 }
 
 /** Returns the options that do not depend on the prompt. */
@@ -158,9 +158,9 @@ const optionsOf = (served: Served, fields: ChatSettings): E.Either<ApiFailure, O
   if (E.isLeft(usage)) return usage
   const refused = streamedPromptLogProbs(fields.stream, fields.prompt_logprobs)
   if (refused !== undefined) return E.left(refused)
-  const logProbs = askedLogProbs(fields)
+  const logProbs = requestedLogProbs(fields)
   if (E.isLeft(logProbs)) return logProbs
-  const tools = askedTools(served, fields)
+  const tools = requestedTools(served, fields)
   if (E.isLeft(tools)) return tools
   return E.right({ usage: usage.right, logProbs: logProbs.right, tools: tools.right })
 }
@@ -206,7 +206,7 @@ export const chatRequest = (
   { fields, conversation: talk }: ReadChat,
   request: Request,
 ): E.Either<ApiFailure, ChatRequest> => {
-  const model = askedModel(served, fields.model)
+  const model = requestedModel(served, fields.model)
   if (E.isLeft(model)) return model
   const options = optionsOf(served, fields)
   if (E.isLeft(options)) return options

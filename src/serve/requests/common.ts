@@ -10,7 +10,7 @@ import { checkPrompt, requestedSampling, requestKey, roomFor, truncatePrompt } f
 import type { Served } from './served.js'
 
 /** The model that a request names. */
-export interface AskedModel {
+export interface RequestedModel {
   /** The name in answers. */
   readonly name: string
   readonly adapter: string | null
@@ -21,7 +21,10 @@ export interface AskedModel {
  *
  * Errors   `Left(ApiFailure)`, 404, for an unknown name, unless the model answers to all names.
  */
-export const askedModel = (served: Served, name: string | null | undefined): E.Either<ApiFailure, AskedModel> => {
+export const requestedModel = (
+  served: Served,
+  name: string | null | undefined,
+): E.Either<ApiFailure, RequestedModel> => {
   const { names } = served.model
   if (name == null || name === '' || names.includes(name)) return E.right({ name: names[0]!, adapter: null })
   return served.adapters.has(name)
@@ -85,11 +88,11 @@ export const sampledPrompts = (
   if (n > maxCompletions) return E.left(invalid(`n must be at most ${maxCompletions}, got ${n}.`, 'n', n))
   const sampled: SampledPrompt[] = []
   for (const prompt of prompts) {
-    const asked =
+    const wanted =
       truncate === undefined
         ? prompt
         : truncatePrompt(prompt, { ...truncate, room: info.maxModelLength - (maxTokens ?? 1) })
-    const ids = checkPrompt(asked, info)
+    const ids = checkPrompt(wanted, info)
     if (E.isLeft(ids)) return ids
     const room = roomFor(ids.right, options.overflow === 'cut' ? null : maxTokens, info)
     if (E.isLeft(room)) return room
@@ -103,8 +106,8 @@ export const sampledPrompts = (
 /** Returns the failure of a streamed request for prompt log-probabilities, if it is one. */
 export const streamedPromptLogProbs = (
   stream: boolean | null | undefined,
-  asked: number | null | undefined,
+  wanted: number | null | undefined,
 ): ApiFailure | undefined =>
-  stream === true && asked != null && asked !== 0
+  stream === true && wanted != null && wanted !== 0
     ? invalid('`prompt_logprobs` are not available when `stream=True`.', 'prompt_logprobs')
     : undefined

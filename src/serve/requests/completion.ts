@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { boundedList } from '../../text/boundedSchema.js'
-import { askedModel, requestName, type SampledPrompt, sampledPrompts, streamedPromptLogProbs } from './common.js'
+import { requestedModel, requestName, type SampledPrompt, sampledPrompts, streamedPromptLogProbs } from './common.js'
 import { type ApiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage, tokenIds } from './fields.js'
 import type { Job } from './generation.js'
@@ -162,7 +162,7 @@ export const completionRequest = (
   { fields, prompts: given }: ReadCompletion,
   request: Request,
 ): E.Either<ApiFailure, CompletionBody> => {
-  const model = askedModel(served, fields.model)
+  const model = requestedModel(served, fields.model)
   if (E.isLeft(model)) return model
   const usage = streamUsage(fields)
   if (E.isLeft(usage)) return usage

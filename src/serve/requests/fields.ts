@@ -120,8 +120,8 @@ const refusalOf = (body: object, prefix: string): ApiFailure | undefined => {
 }
 
 const firstIssue = (error: z.ZodError): ApiFailure => {
-  const told = error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`)
-  const shown = told.length > 5 ? [...told.slice(0, 5), `and ${told.length - 5} more`] : told
+  const reported = error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`)
+  const shown = reported.length > 5 ? [...reported.slice(0, 5), `and ${reported.length - 5} more`] : reported
   const path = error.issues[0]?.path.join('.') ?? ''
   return apiFailure(400, shown.join('; '), path === '' ? null : path)
 }

@@ -91,7 +91,7 @@ const messageItem = (message: Readonly<Record<string, unknown>>): ReadItem => ({
 const readItem = (each: Item, at: string, memory: ResponseMemory): E.Either<ApiFailure, ReadItem> => {
   if ('role' in each && (each.type == null || each.type === 'message')) {
     const { role, content } = each as Extract<Item, { readonly role: string; readonly content: unknown }> // by its fields
-    return E.map((said) => messageItem({ role, content: said }))(contentOf(content, `${at}.content`))
+    return E.map((reply) => messageItem({ role, content: reply }))(contentOf(content, `${at}.content`))
   }
   if ('arguments' in each && each.type === 'function_call') {
     const { call_id: id, name, arguments: args } = each as Extract<Item, { readonly arguments: string }> // by its fields

@@ -101,18 +101,18 @@ const checkAll = (checks: readonly Check[]): ApiFailure | undefined => {
  * limit.
  */
 const alternatives = (
-  asked: number | null,
+  request: number | null,
   kind: 'sample' | 'prompt',
   { maxLogProbs, info }: SamplingContext,
 ): E.Either<ApiFailure, number | null> => {
   const param = kind === 'sample' ? 'logprobs' : 'prompt_logprobs'
-  if (asked === null) return E.right(null)
-  if (asked < -1) return E.left(invalid(`\`${param}\` must be a positive value or -1.`, param, asked))
-  const count = asked === -1 ? info.vocabularySize : asked
+  if (request === null) return E.right(null)
+  if (request < -1) return E.left(invalid(`\`${param}\` must be a positive value or -1.`, param, request))
+  const count = request === -1 ? info.vocabularySize : request
   const most = maxLogProbs === -1 ? info.vocabularySize : maxLogProbs
   return count > most
     ? E.left(
-        invalid(`Requested ${kind} logprobs of ${count}, which is greater than max allowed: ${most}`, param, asked),
+        invalid(`Requested ${kind} logprobs of ${count}, which is greater than max allowed: ${most}`, param, request),
       )
     : E.right(count)
 }
@@ -138,8 +138,8 @@ export const requestKey = (seed: number | null | undefined, key: Key): Key => {
   return seed >= 0 ? own : child(own, 'negative')
 }
 
-const temperatureOf = (asked: number | null | undefined): number => {
-  const temperature = asked ?? 1
+const temperatureOf = (request: number | null | undefined): number => {
+  const temperature = request ?? 1
   return temperature > 0 && temperature < MIN_TEMPERATURE ? MIN_TEMPERATURE : temperature
 }
 
@@ -210,13 +210,13 @@ export const checkPrompt = (prompt: Int32Array, info: EngineInfo): E.Either<ApiF
  */
 export const roomFor = (
   prompt: Int32Array,
-  asked: number | null,
+  request: number | null,
   { maxModelLength }: EngineInfo,
 ): E.Either<ApiFailure, number> => {
   const room = maxModelLength - prompt.length
-  const output = asked ?? 0
+  const output = request ?? 0
   return room >= Math.max(output, 1)
-    ? E.right(asked ?? room)
+    ? E.right(request ?? room)
     : E.left(
         apiFailure(
           400,

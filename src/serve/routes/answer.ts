@@ -91,13 +91,13 @@ export const streamed =
 export const endpoint =
   <T, R extends Accepted>(
     check: (...input: Parameters<Endpoint<T>>) => E.Either<ApiFailure, R>,
-    answerOf: (served: Served, asked: R) => Answer,
+    answerOf: (served: Served, wanted: R) => Answer,
   ): Endpoint<T> =>
   async (served, read, request) => {
-    const asked = check(served, read, request)
-    if (E.isLeft(asked)) return asked
-    const { job, stream } = asked.right
-    const { whole, frames } = answerOf(served, asked.right)
+    const result = check(served, read, request)
+    if (E.isLeft(result)) return result
+    const { job, stream } = result.right
+    const { whole, frames } = answerOf(served, result.right)
     const running = startJob(served, job, request.signal)
     if (stream === null) {
       return E.map((prompts: readonly WholePrompt[]) => {

@@ -23,9 +23,9 @@ const heading = (served: Served, { job, model }: ChatRequest, object: string) =>
   model,
 })
 
-const messageOf = (served: Served, asked: ChatRequest, { thoughts, text, calls }: WholeReading): object => ({
-  role: asked.role,
-  content: calls.length > 0 && text === '' ? null : asked.echo + text,
+const messageOf = (served: Served, request: ChatRequest, { thoughts, text, calls }: WholeReading): object => ({
+  role: request.role,
+  content: calls.length > 0 && text === '' ? null : request.echo + text,
   refusal: null,
   annotations: null,
   audio: null,
@@ -42,29 +42,29 @@ const messageOf = (served: Served, asked: ChatRequest, { thoughts, text, calls }
 const finishOf = (finish: WholeCompletion['finishReason'], calls: number): string =>
   finish === 'stop' && calls > 0 ? 'tool_calls' : finish
 
-const answerJson = (served: Served, asked: ChatRequest, whole: WholePrompt): object => {
-  const writing = writingOf(served, asked)
-  const prompt = asked.prompt.length
+const answerJson = (served: Served, request: ChatRequest, whole: WholePrompt): object => {
+  const writing = writingOf(served, request)
+  const prompt = request.prompt.length
   const completion = whole.completions.reduce((sum, { tokens }) => sum + tokens.length, 0)
   return {
-    ...heading(served, asked, 'chat.completion'),
+    ...heading(served, request, 'chat.completion'),
     choices: whole.completions.map(({ text, tokens, finishReason, stopReason }, index) => {
-      const answer = readReply(asked, text, finishReason)
+      const answer = readReply(request, text, finishReason)
       return {
         index,
-        message: messageOf(served, asked, answer),
-        logprobs: asked.logProbs === null ? null : chatLogProbs(tokens, writing),
+        message: messageOf(served, request, answer),
+        logprobs: request.logProbs === null ? null : chatLogProbs(tokens, writing),
         finish_reason: finishOf(finishReason, answer.calls.length),
         stop_reason: stopReason,
-        token_ids: asked.tokenIds === 'told' ? tokens.map(({ id }) => id) : null,
+        token_ids: request.tokenIds === 'told' ? tokens.map(({ id }) => id) : null,
       }
     }),
     service_tier: null,
     system_fingerprint: null,
     usage: usageJson({ prompt, completion, cached: whole.cachedTokens }),
     prompt_logprobs:
-      asked.promptLogProbs === 'told' ? promptLogProbsJson(whole.promptLogProbs, writing.tokenizer) : null,
-    prompt_token_ids: asked.tokenIds === 'told' ? Array.from(asked.prompt) : null,
+      request.promptLogProbs === 'told' ? promptLogProbsJson(whole.promptLogProbs, writing.tokenizer) : null,
+    prompt_token_ids: request.tokenIds === 'told' ? Array.from(request.prompt) : null,
   }
 }
 
@@ -82,7 +82,7 @@ const deltaJson = (served: Served, part: ReplyPart, index: number): object => {
 
 interface StreamState {
   readonly served: Served
-  readonly asked: ChatRequest
+  readonly request: ChatRequest
   readonly writing: TokenWriting
   readonly choices: StreamedChoice[]
 }
@@ -91,7 +91,7 @@ interface StreamedChoice extends ChoiceProgress {
   readonly tokens: number
 }
 
-const tokensJson = ({ asked, writing }: StreamState, tokens: readonly GeneratedToken[]) => ({
+const tokensJson = ({ request: asked, writing }: StreamState, tokens: readonly GeneratedToken[]) => ({
   logprobs: asked.logProbs === null || tokens.length === 0 ? null : chatLogProbs(tokens, writing),
   token_ids: asked.tokenIds === 'told' ? tokens.map(({ id }) => id) : null,
 })
@@ -109,9 +109,9 @@ const tokensChunks = (
   { tokens, text }: { readonly tokens: readonly GeneratedToken[]; readonly text: string },
 ): readonly object[] => {
   const before = state.choices[index]!
-  const { choice, parts } = readMore(state.asked, before, text)
+  const { choice, parts } = readMore(state.request, before, text)
   state.choices[index] = { ...choice, tokens: before.tokens + tokens.length }
-  const isShown = tokens.length > 0 && (state.asked.logProbs !== null || state.asked.tokenIds === 'told')
+  const isShown = tokens.length > 0 && (state.request.logProbs !== null || state.request.tokenIds === 'told')
   const deltas = parts.length === 0 && isShown ? [{}] : deltasOf(state, parts, before.calls)
   return deltas.map((delta, i) => ({
     index,
@@ -128,7 +128,7 @@ const finishChunks = (
   { finishReason, stopReason }: Pick<WholeCompletion, 'finishReason' | 'stopReason'>,
 ): readonly object[] => {
   const before = state.choices[index]!
-  const { choice, parts } = endChoice(state.asked, before, finishReason)
+  const { choice, parts } = endChoice(state.request, before, finishReason)
   state.choices[index] = { ...before, ...choice }
   const deltas = deltasOf(state, parts, before.calls)
   const chunk = (delta: object): object => ({ index, delta, ...tokensJson(state, []) })
@@ -139,7 +139,7 @@ const finishChunks = (
 }
 
 /** Returns the first chunks: the role of each choice, and the echoed text. */
-const firstChoices = ({ asked }: StreamState): readonly object[] => {
+const firstChoices = ({ request: asked }: StreamState): readonly object[] => {
   const indices = Array.from({ length: asked.n }, (_, index) => index)
   const begin = (delta: object) => (index: number) => ({ index, delta, logprobs: null, finish_reason: null })
   return [
@@ -153,16 +153,17 @@ const beginning = (state: StreamState, usage: TokenUsage): readonly Chunk[] =>
   firstChoices(state).map((choice, i) => ({
     choice,
     usage,
-    ...(i === 0 && state.asked.tokenIds === 'told' && { fields: { prompt_token_ids: Array.from(state.asked.prompt) } }),
+    ...(i === 0 &&
+      state.request.tokenIds === 'told' && { fields: { prompt_token_ids: Array.from(state.request.prompt) } }),
   }))
 
-const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
-  const choices = Array.from({ length: asked.n }, () => ({ ...firstProgress(asked), tokens: 0 }))
-  const state = { served, asked, writing: writingOf(served, asked), choices }
+const chatChunks = (served: Served, request: ChatRequest): ChunkWriter => {
+  const choices = Array.from({ length: request.n }, () => ({ ...firstProgress(request), tokens: 0 }))
+  const state = { served, request, writing: writingOf(served, request), choices }
   let cached = 0
-  const usage = (completion: number): TokenUsage => ({ prompt: asked.prompt.length, completion, cached })
+  const usage = (completion: number): TokenUsage => ({ prompt: request.prompt.length, completion, cached })
   return {
-    head: heading(served, asked, 'chat.completion.chunk'),
+    head: heading(served, request, 'chat.completion.chunk'),
     chunksOf: (_prompt, event) => {
       if (event._tag === 'Started') {
         cached = event.cachedTokens
@@ -178,7 +179,7 @@ const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
 }
 
 /** Answers a chat request, whole or as a stream. Both read tool calls in the same way. */
-export const chatCompletions: Endpoint<ReadChat> = endpoint(chatRequest, (served, asked) => ({
-  whole: ([prompt]) => answerJson(served, asked, prompt!),
-  frames: streamed(() => chatChunks(served, asked)),
+export const chatCompletions: Endpoint<ReadChat> = endpoint(chatRequest, (served, request) => ({
+  whole: ([prompt]) => answerJson(served, request, prompt!),
+  frames: streamed(() => chatChunks(served, request)),
 }))

@@ -21,45 +21,49 @@ interface Piece {
 }
 
 /** Returns the text and log-probabilities of a piece for a choice. */
-const pieceJson = (asked: CompletionBody, writing: TokenWriting, { tokens, text, echoed, offset }: Piece) => {
-  const before = echoed === null || asked.tokenIds === 'told' ? '' : echoed.prompt.text
-  const sampled = asked.echo === 'only' ? [] : tokens
+const pieceJson = (request: CompletionBody, writing: TokenWriting, { tokens, text, echoed, offset }: Piece) => {
+  const before = echoed === null || request.tokenIds === 'told' ? '' : echoed.prompt.text
+  const sampled = request.echo === 'only' ? [] : tokens
   const places = [
     ...(echoed === null ? [] : promptPlaces(echoed.prompt.ids, echoed.logProbs ?? [])),
     ...sampledPlaces(sampled, writing),
   ]
   return {
-    text: before + (asked.echo === 'only' ? '' : text),
-    logprobs: asked.logProbs === null ? null : completionLogProbs(places, writing, offset),
-    token_ids: asked.tokenIds === 'told' ? sampled.map(({ id }) => id) : null,
+    text: before + (request.echo === 'only' ? '' : text),
+    logprobs: request.logProbs === null ? null : completionLogProbs(places, writing, offset),
+    token_ids: request.tokenIds === 'told' ? sampled.map(({ id }) => id) : null,
   }
 }
 
-const echoedIn = (asked: CompletionBody, prompt: CompletionPrompt, logProbs: PromptLogProbs | null): Piece['echoed'] =>
-  asked.echo === 'none' ? null : { prompt, logProbs }
+const echoedIn = (
+  request: CompletionBody,
+  prompt: CompletionPrompt,
+  logProbs: PromptLogProbs | null,
+): Piece['echoed'] => (request.echo === 'none' ? null : { prompt, logProbs })
 
-const choicesOf = (served: Served, asked: CompletionBody, whole: readonly WholePrompt[]): readonly object[] => {
-  const writing = writingOf(served, asked)
+const choicesOf = (served: Served, request: CompletionBody, whole: readonly WholePrompt[]): readonly object[] => {
+  const writing = writingOf(served, request)
   return whole.flatMap(({ completions, promptLogProbs }, p) => {
-    const prompt = asked.prompts[p]!
+    const prompt = request.prompts[p]!
     return completions.map((completion, k) => {
-      const echoed = echoedIn(asked, prompt, promptLogProbs)
+      const echoed = echoedIn(request, prompt, promptLogProbs)
       return {
-        index: p * asked.n + k,
-        ...pieceJson(asked, writing, { ...completion, echoed, offset: 0 }),
+        index: p * request.n + k,
+        ...pieceJson(request, writing, { ...completion, echoed, offset: 0 }),
         finish_reason: completion.finishReason,
         stop_reason: completion.stopReason,
-        prompt_logprobs: asked.promptLogProbs === 'told' ? promptLogProbsJson(promptLogProbs, writing.tokenizer) : null,
-        prompt_token_ids: asked.tokenIds === 'told' ? Array.from(prompt.ids) : null,
+        prompt_logprobs:
+          request.promptLogProbs === 'told' ? promptLogProbsJson(promptLogProbs, writing.tokenizer) : null,
+        prompt_token_ids: request.tokenIds === 'told' ? Array.from(prompt.ids) : null,
       }
     })
   })
 }
 
-const usageOf = (asked: CompletionBody, whole: readonly WholePrompt[]): TokenUsage => ({
-  prompt: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+const usageOf = (request: CompletionBody, whole: readonly WholePrompt[]): TokenUsage => ({
+  prompt: request.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
   completion:
-    asked.echo === 'only'
+    request.echo === 'only'
       ? 0
       : whole.reduce((sum, { completions }) => sum + completions.reduce((n, { tokens }) => n + tokens.length, 0), 0),
   cached: whole.reduce((sum, { cachedTokens }) => sum + cachedTokens, 0),
@@ -94,32 +98,32 @@ const progressOf = ({ prompts, n }: CompletionBody): Progress => ({
 /** Makes one chunk of one choice. */
 const choiceChunk = (
   {
-    asked,
+    request,
     writing,
     progress,
-  }: { readonly asked: CompletionBody; readonly writing: TokenWriting; readonly progress: Progress },
+  }: { readonly request: CompletionBody; readonly writing: TokenWriting; readonly progress: Progress },
   at: { readonly prompt: number; readonly index: number },
   part: { readonly tokens: readonly GeneratedToken[]; readonly text: string; readonly finish: object },
 ) => {
-  const choice = at.prompt * asked.n + at.index
-  const prompt = asked.prompts[at.prompt]!
+  const choice = at.prompt * request.n + at.index
+  const prompt = request.prompts[at.prompt]!
   const isFirst = progress.begun[choice] === false
   progress.begun[choice] = true
-  const echoed = isFirst ? echoedIn(asked, prompt, progress.promptLogProbs[at.prompt] ?? null) : null
-  const json = pieceJson(asked, writing, { ...part, echoed, offset: progress.characters[choice]! })
+  const echoed = isFirst ? echoedIn(request, prompt, progress.promptLogProbs[at.prompt] ?? null) : null
+  const json = pieceJson(request, writing, { ...part, echoed, offset: progress.characters[choice]! })
   progress.characters[choice]! += Array.from(json.text).length
-  progress.tokens[choice]! += asked.echo === 'only' ? 0 : part.tokens.length
-  const promptIds = isFirst && asked.tokenIds === 'told' ? Array.from(prompt.ids) : null
+  progress.tokens[choice]! += request.echo === 'only' ? 0 : part.tokens.length
+  const promptIds = isFirst && request.tokenIds === 'told' ? Array.from(prompt.ids) : null
   return { choice, json: { index: choice, ...json, ...part.finish, prompt_token_ids: promptIds } }
 }
 
 const UNFINISHED = { finish_reason: null, stop_reason: null }
 
-const completionChunks = (served: Served, asked: CompletionBody): ChunkWriter => {
-  const state = { asked, writing: writingOf(served, asked), progress: progressOf(asked) }
+const completionChunks = (served: Served, request: CompletionBody): ChunkWriter => {
+  const state = { request, writing: writingOf(served, request), progress: progressOf(request) }
   const { progress } = state
   return {
-    head: heading(served, asked),
+    head: heading(served, request),
     chunksOf: (prompt, event) => {
       if (event._tag === 'Started') {
         progress.cached[prompt] = event.cachedTokens
@@ -132,14 +136,14 @@ const completionChunks = (served: Served, asked: CompletionBody): ChunkWriter =>
           : { tokens: [], text: '', finish: { finish_reason: event.finishReason, stop_reason: event.stopReason } }
       const { choice, json } = choiceChunk(state, { prompt, index: event.index }, part)
       const usage = {
-        prompt: asked.prompts[prompt]!.ids.length,
+        prompt: request.prompts[prompt]!.ids.length,
         completion: progress.tokens[choice]!,
         cached: progress.cached[prompt]!,
       }
       return [{ choice: json, usage }]
     },
     total: () => ({
-      prompt: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+      prompt: request.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
       completion: progress.tokens.reduce((sum, x) => sum + x, 0),
       cached: progress.cached.reduce((sum, x) => sum + x, 0),
     }),
@@ -147,12 +151,12 @@ const completionChunks = (served: Served, asked: CompletionBody): ChunkWriter =>
 }
 
 /** Answers a completion request, whole or as a stream. */
-export const completions: Endpoint<ReadCompletion> = endpoint(completionRequest, (served, asked) => ({
+export const completions: Endpoint<ReadCompletion> = endpoint(completionRequest, (served, request) => ({
   whole: (prompts) => ({
-    ...heading(served, asked),
-    choices: choicesOf(served, asked, prompts),
-    usage: usageJson(usageOf(asked, prompts)),
+    ...heading(served, request),
+    choices: choicesOf(served, request, prompts),
+    usage: usageJson(usageOf(request, prompts)),
     system_fingerprint: null,
   }),
-  frames: streamed(() => completionChunks(served, asked)),
+  frames: streamed(() => completionChunks(served, request)),
 }))

@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { GeneratedToken } from '../../data/generation.js'
-import { askedModel, requestName, sampledPrompts, streamedPromptLogProbs } from '../requests/common.js'
+import { requestedModel, requestName, sampledPrompts, streamedPromptLogProbs } from '../requests/common.js'
 import { type ApiFailure, invalid } from '../requests/failure.js'
 import {
   answerFields,
@@ -52,7 +52,7 @@ const generateRequest = (
   { fields: { sampling_params: fields, ...rest }, ids }: ReadGenerate,
   request: Request,
 ): E.Either<ApiFailure, GenerateRequest> => {
-  const model = askedModel(served, rest.model)
+  const model = requestedModel(served, rest.model)
   if (E.isLeft(model)) return model
   const usage = streamUsage(rest)
   if (E.isLeft(usage)) return usage
@@ -110,16 +110,16 @@ const tokensJson = ({ writing }: GenerateRequest, tokens: readonly GeneratedToke
   logprobs: writing === null ? null : generateLogProbs(tokens, writing),
 })
 
-const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt): object => {
+const answerJson = (served: Served, wanted: GenerateRequest, whole: WholePrompt): object => {
   const completion = whole.completions.reduce((sum, { tokens }) => sum + tokens.length, 0)
   return {
-    request_id: asked.job.id,
-    model: asked.model,
+    request_id: wanted.job.id,
+    model: wanted.model,
     created: unixSeconds(served.world),
     output_mode: 'tokens',
     choices: whole.completions.map(({ tokens, finishReason, stopReason }, index) => ({
       index,
-      ...tokensJson(asked, tokens),
+      ...tokensJson(wanted, tokens),
       finish_reason: finishReason,
       stop_reason: stopReason,
       weight_versions: weightSpans(
@@ -127,17 +127,17 @@ const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt):
         tokens.map(({ version }) => version),
       ),
     })),
-    usage: usageJson({ prompt: asked.promptLength, completion, cached: whole.cachedTokens }),
+    usage: usageJson({ prompt: wanted.promptLength, completion, cached: whole.cachedTokens }),
     prompt_logprobs: promptLogProbsJson(whole.promptLogProbs, served.text.tokenizer),
   }
 }
 
-const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
+const tokenChunks = (served: Served, wanted: GenerateRequest): ChunkWriter => {
   const versions = new Map<number, number[]>()
   let [cached, completion] = [0, 0]
-  const total = (): TokenUsage => ({ prompt: asked.promptLength, completion, cached })
+  const total = (): TokenUsage => ({ prompt: wanted.promptLength, completion, cached })
   return {
-    head: { request_id: asked.job.id, output_mode: 'tokens' },
+    head: { request_id: wanted.job.id, output_mode: 'tokens' },
     chunksOf: (_prompt, event) => {
       if (event._tag === 'Started') cached = event.cachedTokens
       if (event._tag === 'Tokens' && event.tokens.length > 0) {
@@ -146,12 +146,12 @@ const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
         versions.set(event.index, known)
         for (const { version } of event.tokens) known.push(version)
         const unfinished = { finish_reason: null, stop_reason: null, weight_versions: null }
-        return [{ choice: { index: event.index, ...tokensJson(asked, event.tokens), ...unfinished }, usage: total() }]
+        return [{ choice: { index: event.index, ...tokensJson(wanted, event.tokens), ...unfinished }, usage: total() }]
       }
       if (event._tag !== 'Finished') return []
       const end = { finish_reason: event.finishReason, stop_reason: event.stopReason }
       const spans = weightSpans(served, versions.get(event.index) ?? [])
-      const choice = { index: event.index, ...tokensJson(asked, []), ...end, weight_versions: spans }
+      const choice = { index: event.index, ...tokensJson(wanted, []), ...end, weight_versions: spans }
       return [{ choice, usage: total() }]
     },
     total,
@@ -163,7 +163,7 @@ const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
  * them. A stream sends the labels at the end of each completion. `max_tokens` is capped to the room
  * left in the context.
  */
-export const generate: Endpoint<ReadGenerate> = endpoint(generateRequest, (served, asked) => ({
-  whole: ([prompt]) => answerJson(served, asked, prompt!),
-  frames: streamed(() => tokenChunks(served, asked)),
+export const generate: Endpoint<ReadGenerate> = endpoint(generateRequest, (served, wanted) => ({
+  whole: ([prompt]) => answerJson(served, wanted, prompt!),
+  frames: streamed(() => tokenChunks(served, wanted)),
 }))

@@ -78,11 +78,11 @@ const UNSTOPPED = { stop_reason: null, stop_sequence: null }
 
 const frame = (type: string, fields: object): string => namedFrame(type, { type, ...fields })
 
-const frameOf = (asked: ChatRequest, event: ReplyEvent): string => {
+const frameOf = (request: ChatRequest, event: ReplyEvent): string => {
   switch (event._tag) {
     case 'Begin': {
-      const usage = usageOf({ usage: { prompt: asked.prompt.length, completion: 0, cached: event.cached } })
-      return frame('message_start', { message: { ...heading(asked), content: [], ...UNSTOPPED, usage } })
+      const usage = usageOf({ usage: { prompt: request.prompt.length, completion: 0, cached: event.cached } })
+      return frame('message_start', { message: { ...heading(request), content: [], ...UNSTOPPED, usage } })
     }
     case 'Open':
       return frame('content_block_start', {
@@ -102,8 +102,8 @@ const frameOf = (asked: ChatRequest, event: ReplyEvent): string => {
   }
 }
 
-async function* frames(served: Served, asked: ChatRequest, running: RunningJob): AsyncGenerator<string> {
-  for await (const event of replyEvents(served, asked, { running, prefix: PREFIX })) yield frameOf(asked, event)
+async function* frames(served: Served, request: ChatRequest, running: RunningJob): AsyncGenerator<string> {
+  for await (const event of replyEvents(served, request, { running, prefix: PREFIX })) yield frameOf(request, event)
 }
 
 /** Reads a request of the Messages API. Errors: those of a chat request. */
@@ -111,13 +111,13 @@ export const readMessages = ({ text }: ReadingEnv, body: unknown): E.Either<ApiF
   E.chain((chat) => readChat(text, chat))(chatOfMessages(body))
 
 /** Answers a request of the Messages API, whole or as a stream of named events. */
-export const messages: Endpoint<ReadChat> = endpoint(chatRequest, (served, asked) => ({
+export const messages: Endpoint<ReadChat> = endpoint(chatRequest, (served, request) => ({
   whole: ([prompt]) => {
-    const reply = wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })
-    const rest = JSON.stringify({ ...heading(asked), ...stopOf(reply), usage: usageOf(reply) })
+    const reply = wholeReply(served, request, { prompt: prompt!, prefix: PREFIX })
+    const rest = JSON.stringify({ ...heading(request), ...stopOf(reply), usage: usageOf(reply) })
     return `${rest.slice(0, -1)},"content":[${reply.blocks.map(blockJson).join(',')}]}`
   },
-  frames: (running) => frames(served, asked, running),
+  frames: (running) => frames(served, request, running),
 }))
 
 /**

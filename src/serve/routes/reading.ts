@@ -20,7 +20,7 @@ export type ReplyPart =
   | { readonly kind: 'call'; readonly call: WrittenCall }
 
 /** The tools of a request, and the thoughts of its answer. */
-type Asked = Pick<ChatRequest, 'tools' | 'thoughts'>
+type Wanted = Pick<ChatRequest, 'tools' | 'thoughts'>
 
 /** One choice, as far as it was read. */
 export interface ChoiceProgress {
@@ -30,7 +30,7 @@ export interface ChoiceProgress {
 }
 
 /** Starts reading a choice. */
-export const firstProgress = ({ tools, thoughts }: Asked): ChoiceProgress => ({
+export const firstProgress = ({ tools, thoughts }: Wanted): ChoiceProgress => ({
   reader: toolCallReader(tools?.format ?? 'none', { tools: tools?.tools ?? [], thoughts }),
   calls: 0,
   text: 'none',
@@ -46,7 +46,7 @@ interface ReadMore {
  * Turns deltas into the parts of a reply: a malformed call is text, and of calls that may not be
  * parallel only the first is a part.
  */
-const withParts = ({ tools }: Asked, before: ChoiceProgress, deltas: readonly ToolDelta[]): ReadMore => {
+const withParts = ({ tools }: Wanted, before: ChoiceProgress, deltas: readonly ToolDelta[]): ReadMore => {
   const parts: ReplyPart[] = []
   let choice = before
   const add = (text: string): void => {
@@ -67,14 +67,14 @@ const withParts = ({ tools }: Asked, before: ChoiceProgress, deltas: readonly To
 }
 
 /** Adds new text to a choice. */
-export const readMore = (asked: Asked, choice: ChoiceProgress, text: string): ReadMore => {
+export const readMore = (request: Wanted, choice: ChoiceProgress, text: string): ReadMore => {
   const { reader, deltas } = choice.reader.push(text)
-  return withParts(asked, { ...choice, reader }, deltas)
+  return withParts(request, { ...choice, reader }, deltas)
 }
 
 /** Ends a choice. A call at the end of a completion that was cut off is malformed. */
-export const endChoice = (asked: Asked, choice: ChoiceProgress, finish: FinishReason | null): ReadMore =>
-  withParts(asked, choice, choice.reader.end({ isComplete: finish === 'stop' }))
+export const endChoice = (request: Wanted, choice: ChoiceProgress, finish: FinishReason | null): ReadMore =>
+  withParts(request, choice, choice.reader.end({ isComplete: finish === 'stop' }))
 
 /** A whole reply: its thoughts, its text, and its calls. */
 export interface WholeReading {
@@ -84,9 +84,9 @@ export interface WholeReading {
 }
 
 /** Reads a whole completion, as the parts of a stream. */
-export const readReply = (asked: Asked, text: string, finish: FinishReason | null): WholeReading => {
-  const { choice, parts } = readMore(asked, firstProgress(asked), text)
-  const all = [...parts, ...endChoice(asked, choice, finish).parts]
+export const readReply = (request: Wanted, text: string, finish: FinishReason | null): WholeReading => {
+  const { choice, parts } = readMore(request, firstProgress(request), text)
+  const all = [...parts, ...endChoice(request, choice, finish).parts]
   const textOf = (kind: ReplyPart['kind']): string =>
     all.map((part) => (part.kind === kind && part.kind !== 'call' ? part.text : '')).join('')
   return {

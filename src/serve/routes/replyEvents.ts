@@ -29,11 +29,11 @@ const callBlock = (id: string, name: string, text: string): ReplyBlock => ({ kin
 /** Returns the blocks of a whole reply. Text that is empty is no block. */
 export const wholeReply = (
   served: Served,
-  asked: ChatRequest,
+  request: ChatRequest,
   { prompt: { completions, cachedTokens }, prefix }: { readonly prompt: WholePrompt; readonly prefix: string },
 ): WholeReply => {
   const { text: all, tokens, finishReason, stopReason } = completions[0]! // one was asked for
-  const { thoughts, text, calls } = readReply(asked, all, finishReason)
+  const { thoughts, text, calls } = readReply(request, all, finishReason)
   return {
     blocks: [
       ...(thoughts === '' ? [] : [{ kind: 'thoughts' as const, text: thoughts }]),
@@ -42,7 +42,7 @@ export const wholeReply = (
     ],
     finishReason,
     stopReason,
-    usage: { prompt: asked.prompt.length, completion: tokens.length, cached: cachedTokens },
+    usage: { prompt: request.prompt.length, completion: tokens.length, cached: cachedTokens },
   }
 }
 
@@ -100,11 +100,11 @@ const written = (writing: Writing, part: ReplyPart, newId: () => string): readon
  */
 export async function* replyEvents(
   served: Served,
-  asked: ChatRequest,
+  request: ChatRequest,
   { running, prefix }: { readonly running: RunningJob; readonly prefix: string },
 ): AsyncGenerator<ReplyEvent> {
   let writing: Writing = { closed: [], open: null }
-  let choice = firstProgress(asked)
+  let choice = firstProgress(request)
   let [cached, completion] = [0, 0]
   const write = function* ({ choice: next, parts }: ReturnType<typeof readMore>): Generator<ReplyEvent> {
     choice = next
@@ -126,13 +126,13 @@ export async function* replyEvents(
     }
     if (event._tag === 'Tokens') {
       completion += event.tokens.length
-      yield* write(readMore(asked, choice, event.text))
+      yield* write(readMore(request, choice, event.text))
     }
     if (event._tag === 'Finished') {
-      yield* write(endChoice(asked, choice, event.finishReason))
+      yield* write(endChoice(request, choice, event.finishReason))
       const [{ closed }, events] = close(writing)
       yield* events
-      const usage = { prompt: asked.prompt.length, completion, cached }
+      const usage = { prompt: request.prompt.length, completion, cached }
       yield {
         _tag: 'End',
         end: { blocks: closed, finishReason: event.finishReason, stopReason: event.stopReason, usage },

@@ -13,11 +13,11 @@ import { type ReplyBlock, type ReplyEvent, replyEvents, type WholeReply, wholeRe
 const PREFIX = 'call_'
 
 /** A request with its conversation. */
-interface Asked extends ChatRequest {
+interface Wanted extends ChatRequest {
   readonly body: Omit<ResponsesBody, 'chat'>
 }
 
-const idOf = ({ job }: Asked): string => `resp_${job.name}`
+const idOf = ({ job }: Wanted): string => `resp_${job.name}`
 
 const textPart = (text: string): object => ({ type: 'output_text', text, annotations: [], logprobs: [] })
 
@@ -27,7 +27,7 @@ const EMPTY: ReplyBlock = { kind: 'text', text: '' }
 const partOf = ({ kind, text }: ReplyBlock): object =>
   kind === 'text' ? textPart(text) : { type: 'reasoning_text', text }
 
-const itemOf = ({ job: { name: job } }: Asked, block: ReplyBlock, index: number): OutputItem => {
+const itemOf = ({ job: { name: job } }: Wanted, block: ReplyBlock, index: number): OutputItem => {
   const status = 'completed'
   switch (block.kind) {
     case 'text':
@@ -42,23 +42,23 @@ const itemOf = ({ job: { name: job } }: Asked, block: ReplyBlock, index: number)
 }
 
 /** An item that has just begun. */
-const begunItem = (asked: Asked, block: ReplyBlock, index: number): object => ({
-  ...itemOf(asked, block, index),
+const begunItem = (wanted: Wanted, block: ReplyBlock, index: number): object => ({
+  ...itemOf(wanted, block, index),
   status: 'in_progress',
   ...(block.kind === 'call' ? { arguments: '' } : { content: [] }),
 })
 
-const responseJson = (served: Served, asked: Asked, fields: object): object => ({
-  id: idOf(asked),
+const responseJson = (served: Served, wanted: Wanted, fields: object): object => ({
+  id: idOf(wanted),
   object: 'response',
   created_at: unixSeconds(served.world),
-  model: asked.model,
+  model: wanted.model,
   status: 'in_progress',
   error: null,
   incomplete_details: null,
   output: [],
   usage: null,
-  ...asked.body.echoed,
+  ...wanted.body.echoed,
   metadata: {},
   reasoning: { effort: null, summary: null },
   service_tier: 'default',
@@ -71,22 +71,22 @@ const responseJson = (served: Served, asked: Asked, fields: object): object => (
 })
 
 /** A reply without blocks is an empty message: clients expect an item. */
-const itemsOf = (asked: Asked, { blocks }: WholeReply): readonly OutputItem[] =>
-  (blocks.length === 0 ? [EMPTY] : blocks).map((block, index) => itemOf(asked, block, index))
+const itemsOf = (wanted: Wanted, { blocks }: WholeReply): readonly OutputItem[] =>
+  (blocks.length === 0 ? [EMPTY] : blocks).map((block, index) => itemOf(wanted, block, index))
 
 /** The ended response. Effects: remembers it, unless the client wants it forgotten. */
-const endedJson = (served: Served, asked: Asked, reply: WholeReply): object => {
-  const output = itemsOf(asked, reply)
+const endedJson = (served: Served, wanted: Wanted, reply: WholeReply): object => {
+  const output = itemsOf(wanted, reply)
   const { prompt, completion, cached } = reply.usage
-  const { messages, isStored } = asked.body
+  const { messages, isStored } = wanted.body
   if (isStored)
-    served.responses.store(idOf(asked), {
+    served.responses.store(idOf(wanted), {
       messages: messagesOfOutput(messages, output),
       items: output,
       tokens: prompt + completion,
     })
   const isCut = reply.finishReason === 'length'
-  return responseJson(served, asked, {
+  return responseJson(served, wanted, {
     output,
     status: isCut ? 'incomplete' : 'completed',
     incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
@@ -102,16 +102,16 @@ const endedJson = (served: Served, asked: Asked, reply: WholeReply): object => {
 
 type Frame = readonly [type: string, fields: object]
 
-const openFrames = (asked: Asked, block: ReplyBlock, index: number): readonly Frame[] => {
-  const at = { item_id: itemOf(asked, block, index).id, output_index: index }
-  const added: Frame = ['response.output_item.added', { output_index: index, item: begunItem(asked, block, index) }]
+const openFrames = (wanted: Wanted, block: ReplyBlock, index: number): readonly Frame[] => {
+  const at = { item_id: itemOf(wanted, block, index).id, output_index: index }
+  const added: Frame = ['response.output_item.added', { output_index: index, item: begunItem(wanted, block, index) }]
   return block.kind === 'call'
     ? [added]
     : [added, ['response.content_part.added', { ...at, content_index: 0, part: partOf({ ...block, text: '' }) }]]
 }
 
-const closeFrames = (asked: Asked, block: ReplyBlock, index: number): readonly Frame[] => {
-  const item = itemOf(asked, block, index)
+const closeFrames = (wanted: Wanted, block: ReplyBlock, index: number): readonly Frame[] => {
+  const item = itemOf(wanted, block, index)
   const at = { item_id: item.id, output_index: index }
   const done: Frame = ['response.output_item.done', { output_index: index, item }]
   if (block.kind === 'call') {
@@ -126,9 +126,9 @@ const closeFrames = (asked: Asked, block: ReplyBlock, index: number): readonly F
 }
 
 /** The frame for more text of a block. */
-const moreFrame = (asked: Asked, { index, kind, text: delta }: ReplyEvent & { readonly _tag: 'More' }): Frame => {
+const moreFrame = (wanted: Wanted, { index, kind, text: delta }: ReplyEvent & { readonly _tag: 'More' }): Frame => {
   const block = kind === 'call' ? CALL : { kind, text: '' }
-  const at = { item_id: itemOf(asked, block, index).id, output_index: index }
+  const at = { item_id: itemOf(wanted, block, index).id, output_index: index }
   switch (kind) {
     case 'text':
       return ['response.output_text.delta', { ...at, content_index: 0, delta, logprobs: [] }]
@@ -139,30 +139,30 @@ const moreFrame = (asked: Asked, { index, kind, text: delta }: ReplyEvent & { re
   }
 }
 
-const framesOf = (served: Served, asked: Asked, event: ReplyEvent): readonly Frame[] => {
+const framesOf = (served: Served, wanted: Wanted, event: ReplyEvent): readonly Frame[] => {
   switch (event._tag) {
     case 'Begin': {
-      const response = responseJson(served, asked, {})
+      const response = responseJson(served, wanted, {})
       return [
         ['response.created', { response }],
         ['response.in_progress', { response }],
       ]
     }
     case 'Open':
-      return openFrames(asked, event.block, event.index)
+      return openFrames(wanted, event.block, event.index)
     case 'More':
-      return [moreFrame(asked, event)]
+      return [moreFrame(wanted, event)]
     case 'Close':
-      return closeFrames(asked, event.block, event.index)
+      return closeFrames(wanted, event.block, event.index)
     case 'End': {
       const type = event.end.finishReason === 'length' ? 'response.incomplete' : 'response.completed'
       const empty =
-        event.end.blocks.length === 0 ? [...openFrames(asked, EMPTY, 0), ...closeFrames(asked, EMPTY, 0)] : []
-      return [...empty, [type, { response: endedJson(served, asked, event.end) }]]
+        event.end.blocks.length === 0 ? [...openFrames(wanted, EMPTY, 0), ...closeFrames(wanted, EMPTY, 0)] : []
+      return [...empty, [type, { response: endedJson(served, wanted, event.end) }]]
     }
     case 'Failed': {
       const error = { code: 'server_error', message: event.failure.reason }
-      return [['response.failed', { response: responseJson(served, asked, { status: 'failed', error }) }]]
+      return [['response.failed', { response: responseJson(served, wanted, { status: 'failed', error }) }]]
     }
   }
 }
@@ -170,10 +170,10 @@ const framesOf = (served: Served, asked: Asked, event: ReplyEvent): readonly Fra
 /** A call whose name does not matter. */
 const CALL: ReplyBlock = { kind: 'call', id: '', name: '', text: '' }
 
-async function* frames(served: Served, asked: Asked, running: RunningJob): AsyncGenerator<string> {
+async function* frames(served: Served, wanted: Wanted, running: RunningJob): AsyncGenerator<string> {
   let sequence_number = 0
-  for await (const event of replyEvents(served, asked, { running, prefix: PREFIX }))
-    for (const [type, fields] of framesOf(served, asked, event))
+  for await (const event of replyEvents(served, wanted, { running, prefix: PREFIX }))
+    for (const [type, fields] of framesOf(served, wanted, event))
       yield namedFrame(type, { type, sequence_number: sequence_number++, ...fields })
 }
 
@@ -195,9 +195,9 @@ export const readResponses = (
 /** Answers a request of the Responses API, whole or as a stream of named events. */
 export const responses: Endpoint<ReadResponses> = endpoint(
   (served, { chat, body }, request) =>
-    E.map((made: ChatRequest): Asked => ({ ...made, body }))(chatRequest(served, chat, request)),
-  (served, asked) => ({
-    whole: ([prompt]) => endedJson(served, asked, wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })),
-    frames: (running) => frames(served, asked, running),
+    E.map((made: ChatRequest): Wanted => ({ ...made, body }))(chatRequest(served, chat, request)),
+  (served, wanted) => ({
+    whole: ([prompt]) => endedJson(served, wanted, wholeReply(served, wanted, { prompt: prompt!, prefix: PREFIX })),
+    frames: (running) => frames(served, wanted, running),
   }),
 )

@@ -1,7 +1,7 @@
 /** `POST /tokenize` and `POST /detokenize`. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { askedModel } from '../requests/common.js'
+import { requestedModel } from '../requests/common.js'
 import { type ApiFailure, jsonResponse } from '../requests/failure.js'
 import { parseFields, tokenIds } from '../requests/fields.js'
 import { chatFields, conversation } from '../requests/messages.js'
@@ -57,7 +57,7 @@ export const tokenize = (served: Served, { model, strings, ids }: ReadText): E.E
       tokens,
       token_strs: strings === 'yes' ? tokens.map((id) => tokenizer.tokenOf(id) ?? '') : null,
     }),
-  )(askedModel(served, model))
+  )(requestedModel(served, model))
 }
 
 const idsSchema = z.object({ model: z.string().nullish(), tokens: tokenIds })
@@ -74,4 +74,4 @@ export const readDetokenize = (_env: unknown, body: unknown): E.Either<ApiFailur
  * Errors   `Left(ApiFailure)`: 404 for an unknown model.
  */
 export const detokenize = (served: Served, { model, tokens }: ReadIds): E.Either<ApiFailure, Response> =>
-  E.map(() => jsonResponse({ prompt: served.text.tokenizer.decode(tokens, 'keep') }))(askedModel(served, model))
+  E.map(() => jsonResponse({ prompt: served.text.tokenizer.decode(tokens, 'keep') }))(requestedModel(served, model))

@@ -151,7 +151,7 @@ const findCall = (text: string, i: number): FoundCall | undefined => {
   return undefined
 }
 
-interface Told {
+interface Reported {
   readonly between: Map<string, Map<string, string>>
   readonly end: Map<string, string>
   readonly prompt: Map<string, string>
@@ -167,20 +167,20 @@ const nestedMap = (map: Map<string, Map<string, string>>, key: string): Map<stri
  * Derives the format of calls and the text after them. Returns undefined if calls are not JSON
  * objects between fixed texts.
  */
-const callGrammar = (probe: Probe, told: Told): CallGrammar | undefined => {
+const callGrammar = (probe: Probe, reported: Reported): CallGrammar | undefined => {
   const roles = [{ role: 'user' }, { role: 'assistant', calls: 1 }, { role: 'tool' }, { role: 'assistant' }] as const
   const after = probe(roles)?.[2]
   const found = after === undefined ? undefined : findCall(after, 0)
   const bare = probe([roles[0], { role: 'assistant', calls: 1, content: '' }, roles[2]])?.[1]
   const bareFound = bare === undefined ? undefined : findCall(bare, 0)
-  const opening = told.between.get('user')?.get('assistant')
+  const opening = reported.between.get('user')?.get('assistant')
   if (!after || !found || !bare || !bareFound || opening === undefined || !bare.startsWith(opening)) return undefined
   const head = after.slice(0, found.start)
-  nestedMap(told.between, CALLING).set('tool', after.slice(found.end))
+  nestedMap(reported.between, CALLING).set('tool', after.slice(found.end))
   const last = probe([roles[0], roles[1]])?.[2]
-  if (last?.startsWith(head)) told.end.set(CALLING, last.slice(objectEnd(last, head.length)))
+  if (last?.startsWith(head)) reported.end.set(CALLING, last.slice(objectEnd(last, head.length)))
   const user = probe([roles[0], roles[1], { role: 'user' }])?.[2]
-  if (user?.startsWith(head)) nestedMap(told.between, CALLING).set('user', user.slice(objectEnd(user, head.length)))
+  if (user?.startsWith(head)) nestedMap(reported.between, CALLING).set('user', user.slice(objectEnd(user, head.length)))
   const two = probe([roles[0], { role: 'assistant', calls: 2 }, roles[2]])?.[2]
   const second = two === undefined ? undefined : findCall(two, 1)
   const first = two === undefined ? undefined : findCall(two, 0)
@@ -217,22 +217,22 @@ export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Ei
   const probe = probeWith(template, options)
   const { set, contradiction } = facts()
   const begin = new Map<string, string>()
-  const told: Told = { between: new Map(), end: new Map(), prompt: new Map() }
+  const reported: Reported = { between: new Map(), end: new Map(), prompt: new Map() }
   for (const roles of SEQUENCES) {
     const parts = probe(roles.map((role) => ({ role })))
     if (parts === undefined) continue
     set(begin, roles[0]!, parts[0]!)
-    for (const [i, role] of roles.slice(1).entries()) set(nestedMap(told.between, roles[i]!), role, parts[i + 1]!)
+    for (const [i, role] of roles.slice(1).entries()) set(nestedMap(reported.between, roles[i]!), role, parts[i + 1]!)
   }
   for (const roles of [['user'], ['user', 'assistant'], ['user', 'assistant', 'tool'], ['system']]) {
     const last = roles.at(-1)!
     const closed = probe(roles.map((role) => ({ role })))?.at(-1)
-    if (closed !== undefined) told.end.set(last, closed)
+    if (closed !== undefined) reported.end.set(last, closed)
     const open = probe(
       roles.map((role) => ({ role })),
       'add',
     )?.at(-1)
-    if (open !== undefined) told.prompt.set(last, open)
+    if (open !== undefined) reported.prompt.set(last, open)
   }
   if (!begin.has('user'))
     return refuseTemplate('the chat template does not show the contents of a user and an assistant one by one')
@@ -241,17 +241,17 @@ export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Ei
     return refuseTemplate(
       `the text that the chat template writes before a turn of '${varying}' depends on its position`,
     )
-  if ([...told.between.values()].some((inner) => [...inner.values()].includes(''))) {
+  if ([...reported.between.values()].some((inner) => [...inner.values()].includes(''))) {
     return refuseTemplate('the chat template writes nothing between two turns')
   }
-  const calls = callGrammar(probe, told)
-  const opening = told.between.get('user')?.get('assistant') ?? ''
+  const calls = callGrammar(probe, reported)
+  const opening = reported.between.get('user')?.get('assistant') ?? ''
   const last = probe([{ role: 'user' }, { role: 'assistant' }])?.[1] ?? ''
-  const around = [...begin.values(), ...told.end.values(), ...callTexts(probe)]
-  const texts = [...around, ...[...told.between.values()].flatMap((inner) => [...inner.values()])]
+  const around = [...begin.values(), ...reported.end.values(), ...callTexts(probe)]
+  const texts = [...around, ...[...reported.between.values()].flatMap((inner) => [...inner.values()])]
   return E.right({
     begin,
-    ...told,
+    ...reported,
     calls,
     lastOpening: last.startsWith(opening) ? last.slice(opening.length) : '',
     markers: new Set(texts.flatMap((text) => text.match(MARKER) ?? [])),

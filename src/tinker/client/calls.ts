@@ -105,7 +105,7 @@ export interface CallReply {
 }
 
 /** Why there is no answer. `absent`: nothing listens at the address, or its name is unknown. */
-interface Silence {
+interface Outage {
   readonly kind: 'absent' | 'lost'
   readonly reason: string
 }
@@ -114,7 +114,7 @@ interface Silence {
 export interface Calls {
   readonly options: CallOptions
   /** One attempt. Errors: `Left` if there is no answer. */
-  readonly attempt: (request: CallRequest) => Promise<Either<Silence, CallReply>>
+  readonly attempt: (request: CallRequest) => Promise<Either<Outage, CallReply>>
   /**
    * Attempts until there is an answer that is not a passing trouble. Any status but 408, 425, 429
    * and 5xx is an answer. Fails at once if nothing listens at the address before the first answer.
@@ -173,7 +173,7 @@ const causesOf = (thrown: unknown): readonly unknown[] => {
   return [thrown, ...inner, ...(thrown.cause === undefined ? [] : causesOf(thrown.cause))]
 }
 
-const silenceOf = (thrown: unknown): Silence => {
+const outageOf = (thrown: unknown): Outage => {
   const codes = causesOf(thrown).flatMap((each) =>
     each instanceof Error ? ['code' in each ? each.code : undefined, each.message] : [],
   )
@@ -245,7 +245,7 @@ export const makeCalls = (options: CallOptions): Calls => {
       return right({ status: response.status, type, headers: response.headers, bytes })
     } catch (error) {
       counts.update((all) => ({ ...all, requests: all.requests + 1 }))
-      return left(silenceOf(error))
+      return left(outageOf(error))
     } finally {
       stop()
       signal?.removeEventListener('abort', cancel)

@@ -90,7 +90,7 @@ const KINDS: Partial<Record<TinkerFailure['kind'], GenerationFailure['kind']>> =
 /** The answer of a server as events of an engine. */
 const eventsOf = (result: SampleResult, request: GenerationRequest, version: number): readonly GenerationEvent[] => {
   const { promptLogProbs, topPromptLogProbs, cachedTokens } = result
-  const isAsked = request.sampling.promptLogProbs !== null
+  const isRequested = request.sampling.promptLogProbs !== null
   const prompt = promptLogProbs?.map((logProb, i) =>
     logProb === null
       ? null
@@ -114,7 +114,7 @@ const eventsOf = (result: SampleResult, request: GenerationRequest, version: num
     },
     { _tag: 'Finished', index, finishReason: stopReason, stopReason: null },
   ])
-  return [{ _tag: 'Started', cachedTokens, promptLogProbs: isAsked ? (prompt ?? null) : null }, ...sampled]
+  return [{ _tag: 'Started', cachedTokens, promptLogProbs: isRequested ? (prompt ?? null) : null }, ...sampled]
 }
 
 /** A sampler, the version of its weights, and the end tokens of the model. */

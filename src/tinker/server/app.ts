@@ -143,8 +143,8 @@ const retrieve: PostRoute = async (desk, body, request) => {
     case 'Failed':
       return E.right({ error: now.reason, category: now.category })
     case 'Done': {
-      const isAsked = (request.headers.get('accept') ?? '').includes(PROTOBUF)
-      if (!isAsked || now.protobuf === null) return E.right(now.json())
+      const isRequested = (request.headers.get('accept') ?? '').includes(PROTOBUF)
+      if (!isRequested || now.protobuf === null) return E.right(now.json())
       const bytes = now.protobuf() as Uint8Array<ArrayBuffer> // never a shared buffer
       return E.right(new Response(bytes, { headers: { 'content-type': PROTOBUF } }))
     }

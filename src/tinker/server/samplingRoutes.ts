@@ -216,8 +216,8 @@ export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer 
     const controller = new AbortController()
     entry.running.set(request, controller)
     const work = async (): Promise<FutureResult> => {
-      const asked = { id: request, prompt: Int32Array.from(body.prompt), sampling: params.right }
-      const generated = await entry.sampler.generate(asked, controller.signal)
+      const wanted = { id: request, prompt: Int32Array.from(body.prompt), sampling: params.right }
+      const generated = await entry.sampler.generate(wanted, controller.signal)
       if (E.isLeft(generated)) {
         const isUser = generated.left.kind === 'invalid'
         return failedWith(generated.left.reason, isUser ? 'user' : 'server')

@@ -103,7 +103,7 @@ interface TrainedModelOptions {
   readonly id: string
   readonly baseModel: string
   readonly model: Pretrained
-  readonly lora: { readonly asked: TinkerLora; readonly settings: Partial<LoraConfig> } | null
+  readonly lora: { readonly request: TinkerLora; readonly settings: Partial<LoraConfig> } | null
   readonly trainer: Trainer
 }
 
@@ -121,7 +121,7 @@ export const trainedModel = ({ id, baseModel, model, lora, trainer }: TrainedMod
     model,
     lora: lora === null ? undefined : { ...lora.settings, baseModel },
     head: 'none',
-    key: keyFromSeed(lora?.asked.seed ?? 0),
+    key: keyFromSeed(lora?.request.seed ?? 0),
   })
   const optimizer = adamW()
   const begin = weights.start()
@@ -151,7 +151,7 @@ export const trainedModel = ({ id, baseModel, model, lora, trainer }: TrainedMod
   return {
     id,
     baseModel,
-    lora: lora?.asked ?? null,
+    lora: lora?.request ?? null,
     compute: (request) => {
       const { output, grads } = trainer.compute({ params: last.value.params, frozen: frozen.value }, request)
       if (Number.isFinite(output.metrics['loss:sum']) && (grads === null || isAllFinite(grads.value))) {

@@ -77,7 +77,7 @@ const addModel = (desk: Desk, about: NewModel): Answer<ModelEntry> => {
       baseModel: host.name,
       model: host.model,
       trainer: host.trainer,
-      lora: settings === null ? null : { asked: lora!, settings: settings.right },
+      lora: settings === null ? null : { request: lora!, settings: settings.right },
     }),
   }
   desk.models.set(id, entry)

@@ -50,7 +50,7 @@ const turnsOf = (game: Game): readonly ViewedTurn[] => {
     const own = [...game.moves.keys()].filter((i) => game.moves[i]!.player === seat)
     return own.map((at, turn): ViewedTurn => {
       const { text, reply, reasoning, illegal, by } = game.moves[at]!
-      const said = `${reasoning === undefined ? '' : `<think>\n${reasoning}\n</think>\n`}${reply ?? text}`
+      const whole = `${reasoning === undefined ? '' : `<think>\n${reasoning}\n</think>\n`}${reply ?? text}`
       const others = game.moves.slice(at + 1, own[turn + 1] ?? game.moves.length)
       const isLast = turn === own.length - 1
       return {
@@ -61,8 +61,8 @@ const turnsOf = (game: Game): readonly ViewedTurn[] => {
         ...(turn === 0 && agents !== null && { agents: { ...agents, unit: 'turns' } }),
         query: `${game.game}: ${name} on seat ${seat} of ${game.seats.join(', ')}`,
         answer: null,
-        tokens: [said],
-        length: said.length,
+        tokens: [whole],
+        length: whole.length,
         replies: [
           ...illegal.map((each) => ({ role: 'tool', text: `${each.reason}: ${each.reply}`, isError: true })),
           ...others.map((other) => ({

@@ -31,7 +31,7 @@ const secondsOf = (time: string | null | undefined): number => {
   return Number.isNaN(milliseconds) ? 0 : milliseconds / 1000
 }
 
-const saidBy = ({ output }: Event): string => {
+const textBy = ({ output }: Event): string => {
   const content = output?.choices[0]?.message.content
   return typeof content === 'string' ? content : content === undefined ? '' : JSON.stringify(content)
 }
@@ -79,7 +79,7 @@ export const inspectAgents = (events: readonly Event[], rollout: string): Episod
           .map(({ each }) => ({
             start: secondsOf(each.timestamp),
             end: secondsOf(each.completed ?? each.timestamp),
-            text: saidBy(each),
+            text: textBy(each),
           })),
       }
     }),

@@ -69,11 +69,11 @@ const mean = (values: readonly number[]): number => values.reduce((sum, x) => su
 /** Converts a node. The log has no texts of tokens, so the advantage is their mean. */
 const messageOf = ({ message, mask, advantages }: Node, stopReason: string | null): ForeignMessage => {
   const { role, tool_calls: calls, reasoning_content: reasoning } = message
-  const said = contentText(message.content)
+  const reply = contentText(message.content)
   const sampled = mask.filter(Boolean).length
   return {
     role,
-    text: reasoning ? `<think>\n${reasoning}\n</think>\n${said}` : said,
+    text: reasoning ? `<think>\n${reasoning}\n</think>\n${reply}` : reply,
     ...(calls && { toolCalls: calls.map(({ name, arguments: given }) => ({ name, arguments: given })) }),
     turn: {
       ...(sampled > 0 && { length: sampled }),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type PlayedTask, sampledGroups } from '../../../src/collectors/overlap/sampledGroups.js'
 
-/** Groups of a source whose tasks end when the test says, and the log of what happened to them. */
+/** Groups of a source whose tasks end by `played`, and the log of what happened to them. */
 const world = () => {
   const ends = new Map<number, (outcome: PlayedTask<string>) => void>()
   const log: string[] = []

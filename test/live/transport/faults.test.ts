@@ -103,7 +103,7 @@ describe('a server that is slow', () => {
 
   it('byte by byte ends with the deadline, too, though it is never silent', async () => {
     const proxy = await spoiled(always({ _tag: 'Drip', everyMs: 50 }))
-    const result = await transportTo(proxy.url, { silenceMs: 60_000 }).send({ ...POST, deadlineMs: 200 })()
+    const result = await transportTo(proxy.url, { idleMs: 60_000 }).send({ ...POST, deadlineMs: 200 })()
     expect(result).toMatchObject({ left: { kind: 'timeout' } })
   })
 
@@ -115,7 +115,7 @@ describe('a server that is slow', () => {
   it('in the middle of an answer is given up after `silenceMs`, and asked again', async () => {
     const timing = manualTime()
     const proxy = await spoiled(first(1, { _tag: 'Silence', afterBytes: 5 }), { onSilence: () => timing.pass(150) })
-    const transport = transportTo(proxy.url, { silenceMs: 150, timing })
+    const transport = transportTo(proxy.url, { idleMs: 150, timing })
     expect(await transport.send(POST)()).toMatchObject({ right: { text: ANSWER, attempts: 2 } })
     await expect.poll(() => proxy.abandoned.length).toBe(1)
   })
@@ -330,7 +330,7 @@ describe('a stream of events', () => {
       }, 5)
       response.once('close', () => clearInterval(beat))
     })
-    const transport = transportTo(url, { silenceMs: 100, timing })
+    const transport = transportTo(url, { idleMs: 100, timing })
     expect(tags(await itemsOf(transport, asked))).toEqual(['Event', 'timeout'])
   })
 

@@ -11,7 +11,7 @@ import type { GenerationEvent, GenerationRequest, LLMEngine } from '../../../src
 import { liveClock } from '../../../src/live/clock.js'
 import { messagePort } from '../../../src/live/threads.js'
 import { type EngineConnection, engineConnection } from '../../../src/modules/generation/engineConnection.js'
-import type { EngineGreeting, EngineNews } from '../../../src/modules/generation/engineMessages.js'
+import type { EngineGreeting, EngineReply } from '../../../src/modules/generation/engineMessages.js'
 import { eventQueue } from '../../../src/modules/generation/eventQueue.js'
 import { serveEngine } from '../../../src/modules/generation/serveEngine.js'
 import { keyedEngine, keyedRequest } from '../../kit/keyedEngine.js'
@@ -20,7 +20,7 @@ import { rightOf } from '../../kit/results.js'
 /** Runs `f` with an engine and a connection to it; `onPost` sees what the engine's end posts. */
 const connected = async <T>(
   window: number,
-  onPost: (message: EngineGreeting | EngineNews) => void,
+  onPost: (message: EngineGreeting | EngineReply) => void,
   f: (connection: EngineConnection, engine: LLMEngine) => Promise<T>,
 ): Promise<T> => {
   const engine = await rightOf(keyedEngine({}))
@@ -29,14 +29,14 @@ const connected = async <T>(
   const watched: ThreadPort = {
     ...there,
     post: (message, transfer) => {
-      onPost(message as EngineGreeting | EngineNews) // `serveEngine` posts nothing else
+      onPost(message as EngineGreeting | EngineReply) // `serveEngine` posts nothing else
       there.post(message, transfer)
     },
   }
   serveEngine(watched, engine)
   const connection = engineConnection(here, window)
   here.listen((message) => {
-    const said = message as EngineGreeting | EngineNews // likewise
+    const said = message as EngineGreeting | EngineReply // likewise
     if (said._tag !== 'Ready' && said._tag !== 'Refused') connection.receive(said)
   })
   try {
@@ -111,7 +111,7 @@ describe('an engine behind a port', () => {
           const sent = new Map<number, number>()
           const read = readers.map(() => 0)
           let most = 0
-          const onPost = (message: EngineGreeting | EngineNews): void => {
+          const onPost = (message: EngineGreeting | EngineReply): void => {
             if (message._tag !== 'Items') return
             for (const { stream, event } of message.items) {
               if (event === null) continue

@@ -83,7 +83,7 @@ describe('a pool', () => {
     ['hangs after it has begun', () => [started, HANG]],
   ])('answers by another member where one %s, and nothing is told twice', async (_, answer) => {
     const [bad, well] = [member('bad', answer), member('well')]
-    const pool = poolOf([bad, well], { silenceMs: 20 })
+    const pool = poolOf([bad, well], { idleMs: 20 })
     const { completions } = await good(pool)
     expect(completions.map(({ tokens }) => tokens.map(({ id }) => id))).toEqual([[7]])
     expect([bad.seen.length, well.seen.length]).toEqual([1, 1])
@@ -93,7 +93,7 @@ describe('a pool', () => {
   it('fails a request of which tokens were told, whatever befell it: another member would draw others', async () => {
     for (const end of [failed('unreachable'), new Error('reset'), HANG] as const) {
       const [bad, well] = [member('bad', () => [started, tokensOf(0, [tokenOf(7)]), end]), member('well')]
-      const pool = poolOf([bad, well], { silenceMs: 20 })
+      const pool = poolOf([bad, well], { idleMs: 20 })
       expect(requireLeft(await ask(pool))._tag).toBe('GenerationFailure')
       expect(well.seen).toEqual([])
     }

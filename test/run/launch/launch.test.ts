@@ -106,7 +106,7 @@ describe('a job', () => {
     expect(readFileSync(`${folder}/config.json`, 'utf8')).not.toContain('abc')
     const news: string[] = []
     const options = { folder, id: 'a', signal: new AbortController().signal }
-    const ended = await followJob(jobs, { ...options, onNews: ({ type }) => news.push(type) }, world)
+    const ended = await followJob(jobs, { ...options, onEvent: ({ type }) => news.push(type) }, world)
     expect(ended?.status).toBe('SUCCEEDED')
     expect(news.filter((type) => type === 'waiting')).toHaveLength(2)
     const metrics = readFileSync(`${folder}/metrics.jsonl`, 'utf8')
@@ -121,7 +121,7 @@ describe('a job', () => {
     ])
     expect(readFileSync(jobLogPath(folder), 'utf8')).toBe(`${LOG}\n`)
     expect(sent[0]).toBe('POST /api/jobs/')
-    await followJob(scripted('SUCCEEDED').jobs, { ...options, onNews: () => undefined }, world)
+    await followJob(scripted('SUCCEEDED').jobs, { ...options, onEvent: () => undefined }, world)
     expect(readFileSync(`${folder}/metrics.jsonl`, 'utf8')).toBe(metrics)
   })
 
@@ -129,7 +129,7 @@ describe('a job', () => {
     const folder = temporary('failed')
     const { jobs } = scripted('FAILED')
     orThrow(await createJobFolder(liveFiles, folder, { url: jobs.url, id: 'a', job })())
-    const options = { folder, id: 'a', signal: new AbortController().signal, onNews: () => undefined }
+    const options = { folder, id: 'a', signal: new AbortController().signal, onEvent: () => undefined }
     expect(await followJob(jobs, options, world)).toMatchObject({ status: 'FAILED', message: 'exit code 3' })
     expect(readFileSync(`${folder}/summary.json`, 'utf8')).toBe('{"status":"failed"}\n')
   })
@@ -139,8 +139,8 @@ describe('a job', () => {
     const { jobs } = scripted('SUCCEEDED')
     orThrow(await createJobFolder(liveFiles, folder, { url: jobs.url, id: 'a', job })())
     const abort = new AbortController()
-    const onNews = () => abort.abort()
-    expect(await followJob(jobs, { folder, id: 'a', signal: abort.signal, onNews }, world)).toBeNull()
+    const onEvent = () => abort.abort()
+    expect(await followJob(jobs, { folder, id: 'a', signal: abort.signal, onEvent }, world)).toBeNull()
     expect(orThrow(await jobs.stop('a')())).toBe(true)
   })
 
@@ -148,7 +148,7 @@ describe('a job', () => {
     const folder = temporary('nothing')
     const { jobs } = scripted('SUCCEEDED')
     orThrow(await createJobFolder(liveFiles, folder, { url: jobs.url, id: 'nothing', job })())
-    const options = { folder, signal: new AbortController().signal, onNews: () => undefined }
+    const options = { folder, signal: new AbortController().signal, onEvent: () => undefined }
     await expect(followJob(jobs, { ...options, id: 'nothing' }, world)).rejects.toThrow(
       '404: Job nothing does not exist',
     )

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { callsOfText } from '../../../src/envs/tools/askedCalls.js'
+import { callsOfText } from '../../../src/envs/tools/requestedCalls.js'
 import { message, type ToolCall } from '../../../src/text/history/history.js'
 import { messageOfCalls, messageOfText } from '../../../src/text/toolCalls/callMessage.js'
 import { deepSeekTag, TOOL_CALL_FORMATS, type ToolCallFormat } from '../../../src/text/toolCalls/format.js'

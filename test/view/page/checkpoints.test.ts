@@ -55,7 +55,7 @@ describe('derivatives', () => {
           return a.reduce((total, x, i) => total + x * b[i]!, 0)
         }),
       )
-    const { rows: slopes, linearity } = derivatives(model, params.value, { asked, rows })
+    const { rows: slopes, linearity } = derivatives(model, params.value, { request: asked, rows })
     expect(linearity).toBeCloseTo(1, 1)
     for (const [i, { ids }] of rows.entries())
       for (const [t] of ids.entries()) {

@@ -118,7 +118,7 @@ const isName = (tree: MathTree): boolean =>
  * Returns the value of an equation: 3 of `x = 3`, S of `x ∈ S`, 1024 of `2^10 = 1024`, whose sides
  * are equal, and the exact side of `3/7 ≈ 0.43`. Ambiguous equations have no value.
  */
-const saidOf = ({ relations, sides }: TreeOf<'Relation'>): MathTree | undefined => {
+const assignedValue = ({ relations, sides }: TreeOf<'Relation'>): MathTree | undefined => {
   const [first, last] = [sides[0]!, sides.at(-1)!] // a relation has two sides or more
   if (!relations.every((relation) => relation === '=' || relation === '≈' || relation === '∈')) return undefined
   if (isName(first)) return sides.length === 2 || sides.slice(1).every((side) => same(side, last)) ? last : undefined
@@ -157,8 +157,8 @@ const regionsOf = (tree: MathTree): readonly MathTree[] | undefined => {
   }
   if (tree._tag === 'Relation') {
     const interval = intervalOf(tree)
-    const said = saidOf(tree)
-    return interval === undefined ? said && regionsOf(said) : [interval]
+    const assigned = assignedValue(tree)
+    return interval === undefined ? assigned && regionsOf(assigned) : [interval]
   }
   if (tree._tag === 'List') {
     const parts = tree.items.map(regionsOf)
@@ -255,7 +255,7 @@ const same = (a: MathTree, b: MathTree): boolean => {
   if (a._tag === 'List' && b._tag === 'Tuple') return sameAsTuple(a, b)
   if (a._tag === 'Tuple' && b._tag === 'List') return sameAsTuple(b, a)
   if (a._tag === 'Relation' || b._tag === 'Relation') {
-    const [x, y] = [a, b].map((each) => (each._tag === 'Relation' ? saidOf(each) : each))
+    const [x, y] = [a, b].map((each) => (each._tag === 'Relation' ? assignedValue(each) : each))
     return x !== undefined && y !== undefined && same(settled(x), settled(y))
   }
   if (isCollection(a) || isCollection(b))

@@ -149,7 +149,7 @@ const bounded = async <T>(
 }
 
 /** A request, and the observer of its completions. */
-interface Asked {
+interface Wanted {
   readonly request: Omit<GenerationRequest, 'id'>
   readonly onTokens?: ((completion: number, ids: readonly number[]) => void) | undefined
 }
@@ -157,7 +157,7 @@ interface Asked {
 /** Yields the events of a request and reports new tokens to the observer. */
 async function* reported(
   events: AsyncIterable<GenerationEvent>,
-  onTokens: Asked['onTokens'],
+  onTokens: Wanted['onTokens'],
 ): AsyncGenerator<GenerationEvent, void> {
   for await (const event of events) {
     if (event._tag === 'Tokens')
@@ -174,7 +174,7 @@ async function* reported(
  */
 const askOne = async (
   { engine, ids }: Shared,
-  { request, onTokens }: Asked,
+  { request, onTokens }: Wanted,
   signal: AbortSignal,
 ): Promise<E.Either<GenerationFailure, Generated>> => {
   try {
@@ -189,11 +189,11 @@ const askOne = async (
 /** Returns the answers to all requests, or the first failure, which cancels the others. */
 const askAll = async (
   shared: Shared,
-  requests: readonly Asked[],
+  requests: readonly Wanted[],
   work: Cancellation,
 ): Promise<E.Either<PolicyFailure, readonly Generated[]>> => {
   const failures: PolicyFailure[] = []
-  const ask = async (request: Asked): Promise<readonly Generated[]> => {
+  const ask = async (request: Wanted): Promise<readonly Generated[]> => {
     const { signal, release } = work.part()
     try {
       const answer = await shared.places.run(() => askOne(shared, request, signal), signal)
@@ -264,11 +264,11 @@ const sampler =
       const { truncate = 'refuse', mixedVersions = 'refuse', limits = {} } = options
       const maxTokens = options.sampling?.maxTokens ?? MAX_TOKENS
       const refuse = (reason: string) => E.left(policyFailure(shared.name, 'asked', reason))
-      const asked = samplingParams({ ...options.sampling, maxTokens })
-      if (E.isLeft(asked)) return refuse(asked.left.reason)
-      const sampling = asked.right
-      const untold = missingTemperedLogProbs(abilities.logProbs, sampling)
-      if (untold !== null) return refuse(untold)
+      const requested = samplingParams({ ...options.sampling, maxTokens })
+      if (E.isLeft(requested)) return refuse(requested.left.reason)
+      const sampling = requested.right
+      const unreported = missingTemperedLogProbs(abilities.logProbs, sampling)
+      if (unreported !== null) return refuse(unreported)
       const maxPerRequest = Math.max(1, limits.maxPerRequest ?? abilities.maxConcurrent)
       const plan = planRequests(rowsOf(get(td, 'tokens', 'prompt')), {
         sampling,
@@ -280,7 +280,7 @@ const sampler =
       if (E.isLeft(plan)) return refuse(plan.left)
       const { onTokens } = how
       const requests = plan.right.map(
-        ({ request, row }): Asked => ({
+        ({ request, row }): Wanted => ({
           request,
           onTokens: onTokens && ((completion, ids) => onTokens(row + completion, ids)),
         }),

@@ -30,9 +30,12 @@ const changesOf = (sampling: SamplingParams): string =>
  * @example
  * missingTemperedLogProbs('raw', { ...DEFAULT_SAMPLING, topK: 5 }) // null
  */
-export const missingTemperedLogProbs = (told: EngineAbilities['logProbs'], sampling: SamplingParams): string | null => {
-  if (told === 'all' || knownModes(told, sampling).has('tempered')) return null
-  switch (told) {
+export const missingTemperedLogProbs = (
+  reported: EngineAbilities['logProbs'],
+  sampling: SamplingParams,
+): string | null => {
+  if (reported === 'all' || knownModes(reported, sampling).has('tempered')) return null
+  switch (reported) {
     case 'raw':
       return (
         `the engine reports log-probabilities before temperature (raw), so those at temperature ${sampling.temperature} are unknown: ` +

@@ -187,11 +187,11 @@ export const samplingParams = (partial: Partial<SamplingParams>): E.Either<Gener
     return holds(value) ? [] : [`${name} must be ${allowed}, got ${shown(value)}`]
   })
   if (problems.length > 0) return invalid(problems)
-  const asked: SamplingParams = { ...DEFAULT_SAMPLING, ...Object.fromEntries(given) }
+  const request: SamplingParams = { ...DEFAULT_SAMPLING, ...Object.fromEntries(given) }
   const params: SamplingParams = {
-    ...asked,
-    topK: Math.max(asked.topK, 0),
-    temperature: asked.temperature === 0 ? 0 : Math.max(asked.temperature, LEAST_TEMPERATURE),
+    ...request,
+    topK: Math.max(request.topK, 0),
+    temperature: request.temperature === 0 ? 0 : Math.max(request.temperature, LEAST_TEMPERATURE),
   }
   const between = conflicts(params)
   return between.length > 0 ? invalid(between) : E.right(params)

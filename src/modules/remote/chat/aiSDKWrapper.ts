@@ -152,21 +152,21 @@ const providerOptions = (
 
 const callOf = (
   { config, settings }: Client,
-  asked: { readonly prompt: readonly AIMessage[]; readonly key: Key; readonly weights: ServingWeights },
+  request: { readonly prompt: readonly AIMessage[]; readonly key: Key; readonly weights: ServingWeights },
   abortSignal: AbortSignal,
 ): LanguageModelCall => {
   const { headers } = config
   const { sampling, stop, capture, dialect } = settings
   return {
-    prompt: asked.prompt,
+    prompt: request.prompt,
     maxOutputTokens: sampling.maxNewTokens,
     temperature: sampling.temperature,
     ...(sampling.topP !== null && (sampling.topP !== 1 || capture === 'tokens') && { topP: sampling.topP }),
     ...(stop.length > 0 && { stopSequences: stop }),
-    ...(dialect.seeds === 'from-key' && { seed: seedOf(asked.key) }),
+    ...(dialect.seeds === 'from-key' && { seed: seedOf(request.key) }),
     ...toolFields(settings),
     ...(headers !== undefined && { headers }),
-    providerOptions: providerOptions(config, asked.weights) ?? {},
+    providerOptions: providerOptions(config, request.weights) ?? {},
     abortSignal,
   }
 }
@@ -200,12 +200,12 @@ const kindOfError = ({ status, isRetryable }: AIError): FailureKind =>
 
 /** Waits so long, or until the signal aborts. */
 const pause = async ({ after }: Timers, ms: number, signal: AbortSignal): Promise<void> => {
-  let silence = (): void => {}
+  let cancelTimer = (): void => {}
   const ring = new Promise<void>((resolve) => {
-    silence = after(ms, resolve)
+    cancelTimer = after(ms, resolve)
   })
   await unlessAborted(ring, signal)
-  silence()
+  cancelTimer()
 }
 
 /** One answer, by as many attempts as its time and number allow. */
@@ -234,8 +234,8 @@ const askOne = async (
         if (error.isRetryable === 'no' || attempt >= attempts) {
           return E.left(fail(kindOfError(error), `${model.modelId}: ${error.reason}`))
         }
-        const asked = retryAfterMs(error.retryAfter, world.calendar.today().getTime()) ?? 0
-        await pause(world.timers, asked + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), work.signal)
+        const wanted = retryAfterMs(error.retryAfter, world.calendar.today().getTime()) ?? 0
+        await pause(world.timers, wanted + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), work.signal)
       }
     }
   } finally {

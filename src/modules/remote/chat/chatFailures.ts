@@ -39,11 +39,11 @@ const kindOfHttp = ({ kind, status }: HttpFailure): FailureKind => {
 
 /** The failure of a policy whose request failed, in the server's own words where it has some. */
 export const httpPolicyFailure = (fail: FailureMaker, failure: HttpFailure): PolicyFailure => {
-  const told = errorOf(failure)
+  const reported = errorOf(failure)
   const reason =
-    told === null || failure.status === undefined
+    reported === null || failure.status === undefined
       ? failure.reason
-      : `${failure.server} answered ${failure.status}: ${told.message}`
+      : `${failure.server} answered ${failure.status}: ${reported.message}`
   return fail(kindOfHttp(failure), reason, failure)
 }
 

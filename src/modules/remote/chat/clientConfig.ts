@@ -131,9 +131,9 @@ const isPositive = (value: number): boolean => Number.isFinite(value) && value >
 const captureProblems = ({ capture, sampling, dialect, extraBody }: ChatSettings): readonly string[] => {
   if (capture === 'text') return []
   const { temperature, topP } = sampling
-  const untold = Object.keys(extraBody).filter((name) => UNTOLD_FIELDS.includes(name))
+  const unreported = Object.keys(extraBody).filter((name) => UNTOLD_FIELDS.includes(name))
   return [
-    ...untold.map(
+    ...unreported.map(
       (name) => `extraBody.${name} changes how tokens are drawn, which the captured log-probabilities would not tell`,
     ),
     ...(dialect.logProbs === 'raw' && temperature !== 1 && temperature !== 0

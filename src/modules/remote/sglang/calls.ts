@@ -78,12 +78,12 @@ const answerWords = z.union([
 const SHOWN = 400
 
 const wordsOf = (text: string): string => {
-  const told = parseJsonAs(answerWords, text)
-  if (E.isLeft(told)) return text.trim().slice(0, SHOWN)
-  if ('error_message' in told.right) return told.right.error_message.slice(0, SHOWN)
-  if ('message' in told.right) return told.right.message.slice(0, SHOWN)
-  if ('detail' in told.right) return told.right.detail.slice(0, SHOWN)
-  const { error } = told.right
+  const result = parseJsonAs(answerWords, text)
+  if (E.isLeft(result)) return text.trim().slice(0, SHOWN)
+  if ('error_message' in result.right) return result.right.error_message.slice(0, SHOWN)
+  if ('message' in result.right) return result.right.message.slice(0, SHOWN)
+  if ('detail' in result.right) return result.right.detail.slice(0, SHOWN)
+  const { error } = result.right
   return (typeof error === 'string' ? error : error.message).slice(0, SHOWN)
 }
 
@@ -120,8 +120,8 @@ export const changeSGLang = async (
   const body = json === undefined ? {} : { json }
   const reply = await transport.send({ method: 'POST', path, headers, repeat: 'never', deadlineMs, ...body })()
   if (E.isLeft(reply)) return E.left(failureOf(server, reply.left))
-  const told = parseJsonAs(verdict, reply.right.text)
-  return E.isRight(told) && !told.right.success
+  const result = parseJsonAs(verdict, reply.right.text)
+  return E.isRight(result) && !result.right.success
     ? E.left(engineFailure(name, 'refused', `${path} answered: ${wordsOf(reply.right.text)}`))
     : E.right(undefined)
 }

@@ -51,11 +51,11 @@ const oldLoads = z.array(z.object({ num_reqs: z.int().min(0) }))
 
 /** Returns the number of running and waiting requests of all clients. */
 const serverLoad = async (server: SGLangServer): Promise<E.Either<EngineFailure, number>> => {
-  const told = await readAt(server, '/v1/loads?include=core', loads)
-  if (E.isRight(told)) {
-    return E.right(told.right.loads.reduce((sum, load) => sum + load.num_running_reqs + load.num_waiting_reqs, 0))
+  const result = await readAt(server, '/v1/loads?include=core', loads)
+  if (E.isRight(result)) {
+    return E.right(result.right.loads.reduce((sum, load) => sum + load.num_running_reqs + load.num_waiting_reqs, 0))
   }
-  if (told.left.kind !== 'missing') return told
+  if (result.left.kind !== 'missing') return result
   const old = await readAt(server, '/get_load', oldLoads)
   return E.map((list: z.infer<typeof oldLoads>) => list.reduce((sum, load) => sum + load.num_reqs, 0))(old)
 }

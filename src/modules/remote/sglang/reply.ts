@@ -67,25 +67,25 @@ const topOf = (places: readonly Place[] | null | undefined): readonly WireLogPro
   (places ?? []).filter(([logProb]) => logProb !== null).map(logProbOf)
 
 const promptPlaces = ({ input_token_logprobs: own, input_top_logprobs: tops }: Item['meta_info']): WirePromptPlace[] =>
-  (own ?? []).map((told, t) => {
-    const [logProb, id] = told
+  (own ?? []).map((reported, t) => {
+    const [logProb, id] = reported
     if (logProb === null && t === 0) return null
     const entries = [...topOf(tops?.[t]), { id, logProb: logProb ?? Number.NaN, rank: null }]
     return new Map(entries.map(({ id: other, ...rest }) => [other, rest]))
   })
 
 /** The state of one completion after the answers so far. */
-interface Told {
+interface Reported {
   readonly tokens: number
   readonly text: string
   /** Number of characters delivered. */
   readonly given: number
 }
 
-const NOTHING: Told = { tokens: 0, text: '', given: 0 }
+const NOTHING: Reported = { tokens: 0, text: '', given: 0 }
 
 /** Returns the format of an answer, and the index of its first new id. */
-const freshOf = (ids: readonly number[], total: number | null | undefined, before: Told) => {
+const freshOf = (ids: readonly number[], total: number | null | undefined, before: Reported) => {
   const counted = total ?? (ids.length >= before.tokens ? ids.length : before.tokens + ids.length)
   if (ids.length === counted && counted >= before.tokens) return { form: 'cumulative', from: before.tokens } as const
   return before.tokens + ids.length === counted ? ({ form: 'incremental', from: 0 } as const) : null
@@ -101,7 +101,9 @@ const tokensOf = (ids: readonly number[], meta: Item['meta_info'], from: number)
     return E.left(`token ${other} has the id ${ids[other]}, and its log-probability is that of ${logProbs[other]![1]}`)
   }
   return E.right(
-    logProbs.slice(from).map((told, t) => ({ ...logProbOf(told), top: topOf(meta.output_top_logprobs?.[from + t]) })),
+    logProbs
+      .slice(from)
+      .map((reported, t) => ({ ...logProbOf(reported), top: topOf(meta.output_top_logprobs?.[from + t]) })),
   )
 }
 
@@ -138,7 +140,7 @@ export interface ReplyReader {
  */
 export const replyReader = ({ request, labelHolds }: ReplyOptions): ReplyReader => {
   const { sampling, adapter } = request
-  const completions: Told[] = Array.from({ length: sampling.n }, () => NOTHING)
+  const completions: Reported[] = Array.from({ length: sampling.n }, () => NOTHING)
   const heldBack = sampling.stopText === 'include' ? 0 : Math.max(0, ...sampling.stop.map((stop) => stop.length - 1))
 
   const spansOf = (meta: Item['meta_info'], total: number): readonly WeightSpan[] | null => {
@@ -157,8 +159,8 @@ export const replyReader = ({ request, labelHolds }: ReplyOptions): ReplyReader 
     return typeof matched === 'number' && sampling.stopTokens.includes(matched) ? matched : null
   }
 
-  const partOf = (told: Item, index: number): E.Either<GenerationFailure, WirePart> => {
-    const { meta_info: meta, output_ids: ids } = told
+  const partOf = (reported: Item, index: number): E.Either<GenerationFailure, WirePart> => {
+    const { meta_info: meta, output_ids: ids } = reported
     const before = completions[index] ?? NOTHING
     const end = meta.finish_reason ?? null
     if (end?.type === 'abort' && (end.status_code ?? 0) >= 400) {
@@ -170,7 +172,7 @@ export const replyReader = ({ request, labelHolds }: ReplyOptions): ReplyReader 
     }
     const tokens = tokensOf(ids, meta, fresh.from)
     if (E.isLeft(tokens)) return protocol(tokens.left)
-    const text = fresh.form === 'incremental' ? before.text + (told.text ?? '') : (told.text ?? before.text)
+    const text = fresh.form === 'incremental' ? before.text + (reported.text ?? '') : (reported.text ?? before.text)
     const given = Math.max(before.given, end === null ? text.length - heldBack : text.length)
     const total = before.tokens + tokens.right.length
     completions[index] = { tokens: total, text, given }
@@ -186,8 +188,8 @@ export const replyReader = ({ request, labelHolds }: ReplyOptions): ReplyReader 
 
   const answerOf = (items: readonly (readonly [Item, number])[]): E.Either<GenerationFailure, WireAnswer> => {
     const parts: WirePart[] = []
-    for (const [told, index] of items) {
-      const part = partOf(told, index)
+    for (const [reported, index] of items) {
+      const part = partOf(reported, index)
       if (E.isLeft(part)) return part
       parts.push(part.right)
     }

@@ -81,8 +81,8 @@ const expectedOf = (
  * Chooses the cheaper delivery. A stream that repeats everything with each token takes O(T^2)
  * bytes.
  */
-const deliveryOf = (asked: Delivery | 'auto', { frames }: DetectedSGLang): Delivery => {
-  if (asked !== 'auto') return asked
+const deliveryOf = (wanted: Delivery | 'auto', { frames }: DetectedSGLang): Delivery => {
+  if (wanted !== 'auto') return wanted
   return frames === 'incremental' ? 'stream' : 'whole'
 }
 

@@ -23,9 +23,9 @@ export interface SGLangSendOptions {
 
 /** Converts a failure. The server refuses an unknown adapter like any other invalid field. */
 const failureOf = (failure: HttpFailure, { adapter }: GenerationRequest): GenerationFailure => {
-  const told = requestFailure(failure, adapter)
+  const reported = requestFailure(failure, adapter)
   const isAdapters = adapter !== null && failure.status === 400 && /lora/i.test(failure.body ?? '')
-  return isAdapters ? { ...told, kind: 'unknown-adapter' } : told
+  return isAdapters ? { ...reported, kind: 'unknown-adapter' } : reported
 }
 
 /**
@@ -64,9 +64,9 @@ const readingOf = (request: GenerationRequest, { labelHolds, expected }: SGLangS
     read: (text) => {
       const json = parseJson(text)
       if (E.isLeft(json)) return E.left(wrong(`it is ${json.left}`))
-      const told = reply.read(json.right)
-      if (E.isLeft(told)) return E.left(failed(told.left))
-      const events = answer.accept(told.right)
+      const result = reply.read(json.right)
+      if (E.isLeft(result)) return E.left(failed(result.left))
+      const events = answer.accept(result.right)
       return E.isLeft(events) ? E.left(wrong(events.left)) : events
     },
     end: () => {

@@ -108,7 +108,7 @@ export const adapterFolders = (
  * it.
  */
 const loadFailure = (name: string, failure: Parameters<typeof controlFailure>[1]): EngineFailure => {
-  const told = errorOf(failure)
+  const reported = errorOf(failure)
   const kept = controlFailure(name, failure)
-  return failure.status === 500 && told?.type === 'InternalServerError' ? { ...kept, kind: 'refused' } : kept
+  return failure.status === 500 && reported?.type === 'InternalServerError' ? { ...kept, kind: 'refused' } : kept
 }

@@ -74,8 +74,8 @@ const stampsOf = (
   labels: Expected['labels'],
 ): Checked<readonly (number | null)[]> => {
   if (!isCover(spans, count)) {
-    const told = spans.map(({ start, end }) => `${start} to ${end}`).join(', ')
-    return E.left(`its weight versions cover tokens ${told || 'nowhere'}, and there are ${count}`)
+    const reported = spans.map(({ start, end }) => `${start} to ${end}`).join(', ')
+    return E.left(`its weight versions cover tokens ${reported || 'nowhere'}, and there are ${count}`)
   }
   const lost = spans.find(({ label }) => versionOf(label) === null)
   if (labels === 'required' && lost !== undefined) {
@@ -105,10 +105,10 @@ const headProblem = ({ model, promptIds, usage }: WireAnswer, { request, models 
 }
 
 const promptOf = (answer: WireAnswer, { request }: Expected): Checked<PromptLogProbs | null> => {
-  const asked = request.sampling.promptLogProbs
-  if (asked === null) return E.right(null)
+  const wanted = request.sampling.promptLogProbs
+  if (wanted === null) return E.right(null)
   if (answer.promptLogProbs === null) return E.left('it has no log-probabilities of the prompt')
-  const read = readPromptLogProbs(answer.promptLogProbs, request.prompt, asked)
+  const read = readPromptLogProbs(answer.promptLogProbs, request.prompt, wanted)
   return typeof read === 'string' ? E.left(read) : E.right(read)
 }
 
@@ -152,17 +152,17 @@ export const answerReader = (expected: Expected): AnswerReader => {
     const sent = part.tokens.map(() => expected.version)
     const count = before.length + part.tokens.length
     if (part.spans === null || expected.labels === 'ignored') return E.right(sent)
-    const told = stampsOf(part.spans, count, expected.labels)
-    if (E.isLeft(told)) return told
-    label = told.right.findLast((version) => version !== null) ?? label
-    const changed = before.findIndex(({ version }, t) => (told.right[t] ?? version) !== version)
+    const reported = stampsOf(part.spans, count, expected.labels)
+    if (E.isLeft(reported)) return reported
+    label = reported.right.findLast((version) => version !== null) ?? label
+    const changed = before.findIndex(({ version }, t) => (reported.right[t] ?? version) !== version)
     if (changed !== -1) {
-      const versions = `${before[changed]!.version}, and then ${told.right[changed]}`
+      const versions = `${before[changed]!.version}, and then ${reported.right[changed]}`
       return E.left(
         `token ${changed} was reported with version ${versions}: whole answers carry the right versions, streams only while weights stay`,
       )
     }
-    return E.right(sent.map((version, t) => told.right[before.length + t] ?? version))
+    return E.right(sent.map((version, t) => reported.right[before.length + t] ?? version))
   }
 
   const finishedEvent = (part: WirePart): readonly GenerationEvent[] => {

@@ -120,13 +120,13 @@ const modelsOf = async (server: VLLMServer, { model }: VLLMFacts): Promise<Found
 
 const endpointOf = async (
   server: VLLMServer,
-  asked: VLLMFacts['endpoint'],
+  wanted: VLLMFacts['endpoint'],
   release: Release | null,
 ): Promise<Found<SamplingEndpoint>> => {
   const generate = await presenceOf(server, SAMPLING_PATHS.generate, { token_ids: [], sampling_params: {} })
   if (E.isLeft(generate)) return generate
-  if (asked !== 'completions' && generate.right === 'there') return E.right('generate')
-  if (asked === 'generate') {
+  if (wanted !== 'completions' && generate.right === 'there') return E.right('generate')
+  if (wanted === 'generate') {
     const why = generate.right === 'closed' ? 'start it with --enable-scale-out' : needed('/inference/v1/generate')
     return refusal(server, `the server has no ${SAMPLING_PATHS.generate}: ${why}`)
   }
@@ -162,8 +162,8 @@ interface Settings {
 
 const settingsOf = async (server: VLLMServer): Promise<Found<Settings>> => {
   const found = await lookUp(server, '/server_info?config_format=json', serverInfo)
-  return E.map((told: z.infer<typeof serverInfo> | null): Settings => {
-    const { model_config: model, scheduler_config: scheduler } = told?.vllm_config ?? {}
+  return E.map((reported: z.infer<typeof serverInfo> | null): Settings => {
+    const { model_config: model, scheduler_config: scheduler } = reported?.vllm_config ?? {}
     const most = model?.max_logprobs ?? DEFAULTS.maxLogProbs
     return {
       logProbsMode: model?.logprobs_mode ?? null,
@@ -177,18 +177,18 @@ const settingsOf = async (server: VLLMServer): Promise<Found<Settings>> => {
 const logProbsOf = async (
   server: VLLMServer,
   { model, logProbsMode: given }: VLLMFacts,
-  told: string | null,
+  reported: string | null,
 ): Promise<Found<ServerLogProbs>> => {
   const modes: Readonly<Record<string, ServerLogProbs>> = { raw_logprobs: 'raw', processed_logprobs: 'processed' }
-  if (told !== null && modes[told] === undefined) {
+  if (reported !== null && modes[reported] === undefined) {
     return refusal(
       server,
-      `the server reports '${told}': start it with --logprobs-mode raw_logprobs or processed_logprobs`,
+      `the server reports '${reported}': start it with --logprobs-mode raw_logprobs or processed_logprobs`,
     )
   }
-  const known = told === null ? undefined : modes[told]
+  const known = reported === null ? undefined : modes[reported]
   if (known !== undefined && given !== undefined && known !== given) {
-    return refusal(server, `the server reports '${told}', but the option logProbsMode is '${given}'`)
+    return refusal(server, `the server reports '${reported}', but the option logProbsMode is '${given}'`)
   }
   const mode = known ?? given
   if (mode !== undefined) return E.right(mode)

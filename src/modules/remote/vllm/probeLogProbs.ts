@@ -78,7 +78,7 @@ export const probeLogProbs = async (
     const { status } = after.left
     return status === 400 || status === 422 ? E.right('undecided') : after
   }
-  const [raw, told] = [E.isLeft(before) ? null : rawGap(before.right.text), sampledGap(after.right.text)]
-  if (raw === null || told === null || raw < LEAST_GAP) return E.right('undecided')
-  return E.right(told > 1.5 * raw ? 'processed' : 'raw')
+  const [raw, reported] = [E.isLeft(before) ? null : rawGap(before.right.text), sampledGap(after.right.text)]
+  if (raw === null || reported === null || raw < LEAST_GAP) return E.right('undecided')
+  return E.right(reported > 1.5 * raw ? 'processed' : 'raw')
 }

@@ -146,11 +146,11 @@ export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs 
     return runs.length
   }
 
-  const abort: EngineClient['abort'] = (asked) => {
-    const chosen = [...running].filter(({ id }) => asked === undefined || asked.includes(id))
+  const abort: EngineClient['abort'] = (wanted) => {
+    const chosen = [...running].filter(({ id }) => wanted === undefined || wanted.includes(id))
     const unsent = chosen.filter(({ names }) => names.length === 0)
     const sent = chosen.filter(({ names }) => names.length > 0)
-    const names = asked === undefined ? null : sent.flatMap((run) => run.names)
+    const names = wanted === undefined ? null : sent.flatMap((run) => run.names)
     const ended = endLocally(unsent)
     if (names !== null && names.length === 0) return TE.right(ended)
     return pipe(

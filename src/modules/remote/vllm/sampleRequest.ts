@@ -11,7 +11,7 @@ import type { AnswerReader } from './answerEvents.js'
 import type { DetectedVLLM } from './detect.js'
 import { missingLogProbs } from './serverLogProbs.js'
 import { readAnswer } from './wireAnswer.js'
-import { askedLogProbs, type Delivery, SAMPLING_PATHS, type SamplingEndpoint, wireBody } from './wireRequest.js'
+import { type Delivery, requestedLogProbs, SAMPLING_PATHS, type SamplingEndpoint, wireBody } from './wireRequest.js'
 
 /** A request that can be sent, with its settings. */
 export interface PlannedSample {
@@ -46,12 +46,12 @@ const biasProblem = ({ sampling }: GenerationRequest): string | null => {
 const endpointFor = (
   { sampling }: GenerationRequest,
   { endpoint, maxLogProbs }: DetectedVLLM,
-  asked: PlanSampleOptions['endpoint'],
+  wanted: PlanSampleOptions['endpoint'],
 ): SamplingEndpoint | string => {
-  const fits = (path: SamplingEndpoint): boolean => askedLogProbs(sampling, path) <= maxLogProbs
+  const fits = (path: SamplingEndpoint): boolean => requestedLogProbs(sampling, path) <= maxLogProbs
   if (fits(endpoint)) return endpoint
-  if (asked === 'auto' && fits('completions')) return 'completions'
-  const needs = `topLogProbs ${sampling.topLogProbs} needs ${askedLogProbs(sampling, endpoint)} log-probabilities per position`
+  if (wanted === 'auto' && fits('completions')) return 'completions'
+  const needs = `topLogProbs ${sampling.topLogProbs} needs ${requestedLogProbs(sampling, endpoint)} log-probabilities per position`
   return `${needs}, and the server allows ${maxLogProbs}: start it with a higher --max-logprobs`
 }
 

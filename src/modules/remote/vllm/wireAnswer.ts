@@ -129,8 +129,8 @@ const fromName = (name: string): number | null => {
   return found === null ? null : Number(found[1])
 }
 
-const idOf = ({ token_id: told, token }: z.infer<typeof named>): number | null =>
-  told ?? (token == null ? null : fromName(token))
+const idOf = ({ token_id: reported, token }: z.infer<typeof named>): number | null =>
+  reported ?? (token == null ? null : fromName(token))
 
 /** Joins ids and log-probabilities, whose numbers and tokens must match. */
 const sampledTokens = (
@@ -140,7 +140,7 @@ const sampledTokens = (
   if (ids.length !== logProbs.length) {
     return E.left(`it has ${ids.length} token ids and ${logProbs.length} log-probabilities`)
   }
-  const other = logProbs.findIndex((told, t) => told.id !== null && told.id !== ids[t])
+  const other = logProbs.findIndex((reported, t) => reported.id !== null && reported.id !== ids[t])
   return other === -1
     ? E.right(ids.map((tokenId, t) => ({ id: tokenId, ...logProbs[t]!.token })))
     : E.left(`token ${other} has the id ${ids[other]}, and its log-probability is that of ${logProbs[other]!.id}`)
@@ -152,10 +152,10 @@ const topOf = (entries: readonly z.infer<typeof named>[]): readonly WireLogProb[
     return known === null ? [] : [{ id: known, logProb: entry.logprob, rank: entry.rank ?? null }]
   })
 
-const promptPlaces = (told: z.infer<typeof promptLogProbs>): readonly WirePromptPlace[] | null =>
-  told == null
+const promptPlaces = (reported: z.infer<typeof promptLogProbs>): readonly WirePromptPlace[] | null =>
+  reported == null
     ? null
-    : told.map((place) =>
+    : reported.map((place) =>
         place === null
           ? null
           : new Map(
@@ -166,13 +166,13 @@ const promptPlaces = (told: z.infer<typeof promptLogProbs>): readonly WirePrompt
             ),
       )
 
-const usageOf = (told: z.infer<typeof usage>): WireAnswer['usage'] =>
-  told == null
+const usageOf = (reported: z.infer<typeof usage>): WireAnswer['usage'] =>
+  reported == null
     ? null
     : {
-        prompt: told.prompt_tokens,
-        completion: told.completion_tokens ?? 0,
-        cached: told.prompt_tokens_details?.cached_tokens ?? 0,
+        prompt: reported.prompt_tokens,
+        completion: reported.completion_tokens ?? 0,
+        cached: reported.prompt_tokens_details?.cached_tokens ?? 0,
       }
 
 type GenerateChoice = z.infer<typeof generateAnswer>['choices'][number]
@@ -250,11 +250,11 @@ const allParts = <C>(choices: readonly C[], part: (choice: C) => Read<WirePart>)
 const readGenerate = (json: unknown): Read<WireAnswer> => {
   const answer = parsed(generateAnswer, json)
   if (E.isLeft(answer)) return answer
-  const { model, choices, usage: told, prompt_logprobs: prompt, prompt_token_ids: promptIds } = answer.right
+  const { model, choices, usage: reported, prompt_logprobs: prompt, prompt_token_ids: promptIds } = answer.right
   return E.map((parts: readonly WirePart[]) => ({
     model: model ?? null,
     parts,
-    usage: usageOf(told),
+    usage: usageOf(reported),
     promptLogProbs: promptPlaces(prompt),
     promptIds: promptIds ?? null,
   }))(allParts(choices, generatePart))
@@ -263,11 +263,11 @@ const readGenerate = (json: unknown): Read<WireAnswer> => {
 const readCompletion = (json: unknown): Read<WireAnswer> => {
   const answer = parsed(completionAnswer, json)
   if (E.isLeft(answer)) return answer
-  const { model, choices, usage: told } = answer.right
+  const { model, choices, usage: reported } = answer.right
   return E.map((parts: readonly WirePart[]) => ({
     model: model ?? null,
     parts,
-    usage: usageOf(told),
+    usage: usageOf(reported),
     promptLogProbs: promptPlaces(choices[0]?.prompt_logprobs),
     promptIds: choices[0]?.prompt_token_ids ?? null,
   }))(allParts(choices, completionPart))

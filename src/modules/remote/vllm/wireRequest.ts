@@ -44,7 +44,7 @@ export const requestSeed = (key: Key, firstCompletion = 0): number => {
  * k tokens with the sampled one first, so the k most probable ones need k + 1. `/v1/completions`
  * returns the sampled one in addition.
  */
-export const askedLogProbs = ({ topLogProbs: top }: SamplingParams, endpoint: SamplingEndpoint): number => {
+export const requestedLogProbs = ({ topLogProbs: top }: SamplingParams, endpoint: SamplingEndpoint): number => {
   if (top === null || top === 0) return 0
   return endpoint === 'generate' ? top + 1 : top
 }
@@ -73,7 +73,7 @@ const samplingJson = (request: GenerationRequest, { endpoint, maxTokens }: WireS
     ignore_eos: sampling.endTokens === 'ignore',
     max_tokens: maxTokens,
     min_tokens: sampling.minTokens,
-    logprobs: askedLogProbs(sampling, endpoint),
+    logprobs: requestedLogProbs(sampling, endpoint),
     ...(sampling.promptLogProbs !== null && { prompt_logprobs: sampling.promptLogProbs }),
     skip_special_tokens: true,
   }

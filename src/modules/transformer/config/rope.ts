@@ -25,8 +25,8 @@ export const ropeParameters = (raw: {
   readonly rope_parameters: Readonly<Record<string, unknown>> | null
 }): Readonly<Record<string, unknown>> => {
   const { rope_scaling: scaling, rope_parameters: parameters } = raw
-  const said = scaling !== null && Object.keys(scaling).length > 0 ? scaling : parameters
-  return { rope_theta: raw.rope_theta, ...said }
+  const settings = scaling !== null && Object.keys(scaling).length > 0 ? scaling : parameters
+  return { rope_theta: raw.rope_theta, ...settings }
 }
 
 const factors = z.array(positiveNumber).max(65536)

@@ -6,7 +6,7 @@ import { keyFromSeed } from '../../../../src/core/key.js'
 import type { SamplingParams } from '../../../../src/data/generation.js'
 import { samplingParams } from '../../../../src/modules/generation/sampling/params.js'
 import {
-  askedLogProbs,
+  requestedLogProbs,
   requestSeed,
   type SamplingEndpoint,
   wireBody,
@@ -65,7 +65,7 @@ describe('wireBody', () => {
         expect({ ...orThrow(read), key: requestKey(fields.seed, keyFromSeed(0)) }).toEqual({
           ...asked,
           key: keyFromSeed(requestSeed(asked.key)),
-          topLogProbs: askedLogProbs(asked, endpoint),
+          topLogProbs: requestedLogProbs(asked, endpoint),
           allowedTokens: asked.allowedTokens,
         })
       }),

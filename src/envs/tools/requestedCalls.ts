@@ -7,7 +7,7 @@ import type { ToolCallReading } from '../../text/toolCalls/reader.js'
 import { THINK_TAGS, type Thoughts, type ThoughtTags, thoughtsAfter } from '../../text/toolCalls/thoughts.js'
 
 /** The tool calls of a message. */
-export interface AskedCalls {
+export interface RequestedCalls {
   readonly calls: readonly ToolCall[]
   /** One reason for each part of the message that could not be parsed as a call. */
   readonly malformed: readonly string[]
@@ -22,7 +22,7 @@ export type CallFinder = (
   reply: Message,
   malformedCalls: readonly string[] | undefined,
   prompt?: string | undefined,
-) => AskedCalls
+) => RequestedCalls
 
 /** Counts the occurrences of `part` in a text. */
 const countOf = (text: string, part: string): number => text.split(part).length - 1
