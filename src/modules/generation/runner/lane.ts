@@ -8,7 +8,7 @@ import type { Hosted } from '../../../engine/prepared.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { biasName, type StepLane } from './graphs.js'
 import type { GrowingArray } from './growingArray.js'
-import { type LaneShape, readRow, writeRow, writeToken } from './laneArrays.js'
+import { type LaneShape, readRow, writeRow, writeTokens } from './laneArrays.js'
 import { type LaneMasks, laneMasks } from './laneMasks.js'
 import { type LaneStore, laneStore } from './laneStore.js'
 import type { Lane } from './modelRunner.js'
@@ -150,14 +150,11 @@ export const makeLane = (
 
   const append: LaneCache['append'] = (rows, places, added) => {
     const size = heads * width
-    for (const [i, layer] of layers.entries()) {
-      const [keys, values] = [layer.keys.numbers(), layer.values.numbers()]
-      for (const [n, row] of rows.entries()) {
-        const begin = (places[n]! * layers.length + i) * 2 * size
-        const token = { row, place: lengths[row]!, ...shape() }
-        writeToken(keys, added, { ...token, begin })
-        writeToken(values, added, { ...token, begin: begin + size })
-      }
+    for (const [i, { keys, values }] of layers.entries()) {
+      const begins = places.map((place) => (place * layers.length + i) * 2 * size)
+      writeTokens(keys.numbers(), added, { rows, begins, lengths, ...shape() })
+      const behind = begins.map((begin) => begin + size)
+      writeTokens(values.numbers(), added, { rows, begins: behind, lengths, ...shape() })
     }
     for (const row of rows) {
       lengths[row]!++

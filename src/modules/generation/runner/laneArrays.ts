@@ -45,15 +45,27 @@ export const readRow = (
   }
 }
 
-/** Writes one token, `[heads, width]` from `begin` on, as token `place` of a row. */
-export const writeToken = (
+/** The places of one token for each row: in `added`, and behind the tokens of its row. */
+export interface AddedTokens extends LaneShape {
+  readonly rows: readonly number[]
+  /** The beginning of each token in `added`, `[heads, width]`. */
+  readonly begins: readonly number[]
+  /** Number of tokens of every row of the lane. */
+  readonly lengths: readonly number[]
+}
+
+/** Writes one token to each of some rows, for each layer of each step: it makes no values. */
+export const writeTokens = (
   into: Float32Array,
   added: Float32Array,
-  { row, place, begin, heads, places, width }: LaneShape & Readonly<Record<'row' | 'place' | 'begin', number>>,
+  { rows, begins, lengths, heads, places, width }: AddedTokens,
 ): void => {
-  for (let head = 0; head < heads; head++) {
-    const to = ((row * heads + head) * places + 1 + place) * width
-    const from = begin + head * width
-    for (let k = 0; k < width; k++) into[to + k] = added[from + k]!
+  for (let n = 0; n < rows.length; n++) {
+    const row = rows[n]!
+    for (let head = 0; head < heads; head++) {
+      const to = ((row * heads + head) * places + 1 + lengths[row]!) * width
+      const from = begins[n]! + head * width
+      for (let k = 0; k < width; k++) into[to + k] = added[from + k]!
+    }
   }
 }
