@@ -81,7 +81,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   dynamicSampling: ['signals', 'signal', 1],
   encodeReplayBuffer: ['codecAts', 'codecAt', 2],
   enginePolicy: ['samplings', 'sampling'],
-  enginePool: ['silenceM', 'silenceMs', 1],
+  enginePool: ['idleM', 'idleMs', 1],
   engineUpdater: ['client', 'clients'],
   evaluator: ['policys', 'policy'],
   exactMatch: ['compares', 'compare'],

@@ -104,6 +104,7 @@ describe('files', () => {
 const READERS: Readonly<Record<string, string>> = {
   'src/live/lock.ts': 'files of /proc, beside the lock by `readRegularText`',
   'src/live/descriptors.ts': 'files of /proc',
+  'src/live/reservations.ts': 'files of /proc, for engines that have ended',
   'src/live/sandbox/bubblewrap.ts': 'files of /proc',
   'src/live/sandbox/controlGroup.ts': 'files of /proc and of cgroups',
   'src/live/sandbox/launch.ts': 'files of /proc',

@@ -127,7 +127,7 @@ describeSandboxed('sandboxResource', () => {
       sandboxResource('cat', liveSandbox(), { command: 'sh', args: ['-c', 'cat', mark] }),
     )
     const said = orThrow(await lease.resource.ask('hello.', '.')())
-    expect(said).toMatchObject({ _tag: 'Said', said: { text: 'hello' } })
+    expect(said).toMatchObject({ _tag: 'Said', output: { text: 'hello' } })
     await lease.end()
     expect(processesWith(mark)).toEqual([])
   })

@@ -142,10 +142,10 @@ describeSandboxed('a session', () => {
     const session = await rightOf(sandbox.open(ECHO))
     expect(await rightOf(session.ask('a\nb\n', '.\n'))).toMatchObject({
       _tag: 'Said',
-      said: { text: '<a>', dropped: 0 },
+      output: { text: '<a>', dropped: 0 },
     })
-    expect(await rightOf(session.ask('', '.\n'))).toMatchObject({ said: { text: '<b>', dropped: 0 }, running: 0 })
-    expect(await rightOf(session.ask('1234567\n', '.\n'))).toMatchObject({ said: { text: '<1234', dropped: 4 } })
+    expect(await rightOf(session.ask('', '.\n'))).toMatchObject({ output: { text: '<b>', dropped: 0 }, running: 0 })
+    expect(await rightOf(session.ask('1234567\n', '.\n'))).toMatchObject({ output: { text: '<1234', dropped: 4 } })
     expect(session.isAlive()).toBe(true)
     await session.close()
     expect(session.isAlive()).toBe(false)
