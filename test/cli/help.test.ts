@@ -72,6 +72,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   serve: [
     'thoughts',
+    'tool-choice-required',
     ...[
       'host',
       'port',
@@ -98,6 +99,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   capture: [
     'thoughts',
+    'tool-choice-required',
     ...['upstream', 'upstream-kind', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],
     ...['served-model-name', 'host', 'port', 'allowed-hosts', 'api-key', 'out', 'unknown-sessions', 'continuation'],
     ...[
