@@ -38,6 +38,6 @@ describe('tandem compare', () => {
 
   it('reports a single run', async () => {
     const { code, stderr } = await tandem(['compare', 'runs/first'], { cwd })
-    expect([code, stderr]).toEqual([1, 'tandem: compare needs 2 to 8 runs; there are 1 in runs/first\n'])
+    expect([code, stderr]).toEqual([1, 'tandem: compare needs 2 to 8 runs, got 1 in runs/first\n'])
   })
 })
