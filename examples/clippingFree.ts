@@ -4,8 +4,10 @@ const { abs, exp, mul, square, sub } = T.tf
 const EPSILON = 0.2
 
 /**
- * Clipping-Free Policy Optimization (arXiv:2601.22801): a quadratic penalty instead of clipping,
- * `-(r A - |A| (r - 1)^2 / (2 epsilon))`, whose gradient is 0 only at `r = 1 + sign(A) epsilon`.
+ * A quadratic penalty instead of clipping: `-(r A - |A| (r - 1)^2 / (2 epsilon))`, whose gradient
+ * is 0 only at `r = 1 + sign(A) epsilon`. The equation is that of Simple Policy Optimization,
+ * arXiv:2401.16025. Clipping-Free Policy Optimization, arXiv:2601.22801, has such a penalty for
+ * language models.
  */
 export const clippingFree = T.defineLoss({
   name: 'clippingFree',

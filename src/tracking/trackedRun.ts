@@ -35,11 +35,11 @@ export async function* trackedRun(
   const now = (): number => calendar.today().getTime()
   let since = now()
   let step = 0
-  let status: RunStatus | 'told' = 'interrupted'
+  let status: RunStatus | 'reported' = 'interrupted'
   try {
     for await (const event of events) {
       if ('step' in event) step = event.step
-      if (event.type === 'end') status = 'told'
+      if (event.type === 'end') status = 'reported'
       tracker.track(trackedEvents(withSamples(event, samples), { run, isResumed, at: now(), since }))
       yield event
       since = now()
@@ -48,6 +48,6 @@ export async function* trackedRun(
     status = 'failed'
     throw error
   } finally {
-    if (status !== 'told') tracker.track([{ type: 'end', at: now(), step, status }])
+    if (status !== 'reported') tracker.track([{ type: 'end', at: now(), step, status }])
   }
 }

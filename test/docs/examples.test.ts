@@ -72,6 +72,17 @@ const bodyOf = ({ lines }: Example): string => {
   return ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022 } }).outputText
 }
 
+describe('the tag of an example', () => {
+  it('stands alone on its line', () => {
+    const flowed = sources('src').flatMap((file) =>
+      readFileSync(file, 'utf8')
+        .split('\n')
+        .flatMap((line, i) => (/^\s*\* ?@example\s+\S/.test(line) ? [`${file}:${i + 1}`] : [])),
+    )
+    expect(flowed).toEqual([])
+  })
+})
+
 describe('examples in the documentation of the sources', () => {
   it('are found', () => {
     expect(examples.length).toBeGreaterThan(30)

@@ -106,9 +106,10 @@ const difference = (now: OverlapCounts['dropped'], before: OverlapCounts['droppe
  * Effects  those of the source and of pushes, from now until `close`.
  * Cost     memory of at most `ahead` groups.
  *
- * @example const source = { play: () => ({ outcome: new Promise(() => {}), cancel: () => {} }),
- * discard: () => {} } sampleAhead(source, { groups: 2, maxLag: 1 }, { push: (version) => async ()
- * => right(version) }).position() // { next: 4, open: [0, 1, 2, 3] }
+ * @example
+ * const source = { play: () => ({ outcome: new Promise(() => {}), cancel: () => {} }), discard: () => {} }
+ * const ahead = sampleAhead(source, { groups: 2, maxLag: 1 }, { push: (version) => async () => right(version) })
+ * ahead.position() // { next: 4, open: [0, 1, 2, 3] }
  */
 export const sampleAhead = <G>(
   source: GroupSource<G>,

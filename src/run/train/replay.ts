@@ -219,14 +219,14 @@ const nonFinite = (error: unknown): string | undefined =>
 const compareStep = async (
   open: OpenRun,
   before: Progress,
-  { request: asked, records, after, digest }: Around & { readonly digest: RunStore['digest'] },
+  { request, records, after, digest }: Around & { readonly digest: RunStore['digest'] },
 ): Promise<ReplayEvent> => {
-  const { step, kept } = asked
+  const { step, kept } = request
   const event = { type: 'replayed', step, batch: kept === null ? 'sampled' : 'kept' } as const
   const was = records.find((each) => each.step === step)
   const end = kept?.end ?? null
   try {
-    const is = await again(open, before, asked)
+    const is = await again(open, before, request)
     const now = Object.fromEntries(
       Object.entries(open.run.learner.files()).map(([name, contents]) => [name, digest(contents)]),
     )
@@ -267,17 +267,17 @@ export async function* replay(run: AnyRun, options: ReplayOptions): AsyncGenerat
   const { store, clock = liveClock } = options
   try {
     const around = await lookAround(run, options)
-    const { request: asked, before, records } = around
+    const { request, before, records } = around
     try {
       await run.begin?.()
       if (before !== null) {
         orThrow(await run.learner.restore(before.folder, store.files)())
         if (before.state.step > 0) orThrow(await run.push(before.state.step)())
       }
-      yield { type: 'from', step: asked.step, checkpointStep: before?.state.step ?? 0, folder: asked.folder }
+      yield { type: 'from', step: request.step, checkpointStep: before?.state.step ?? 0, folder: request.folder }
       const source = await run.source.open({
         step: before?.state.step ?? 0,
-        lastStep: asked.step,
+        lastStep: request.step,
         push: run.push,
         position: before?.state.position ?? null,
       })
@@ -288,13 +288,13 @@ export async function* replay(run: AnyRun, options: ReplayOptions): AsyncGenerat
         klCoefficient: run.source.kl?.coefficient ?? 0,
       }
       try {
-        const progress = yield* catchUp(open, from, { step: asked.step, records })
+        const progress = yield* catchUp(open, from, { step: request.step, records })
         yield await compareStep(open, progress, { ...around, digest: store.digest })
       } finally {
         await source.close()
       }
     } finally {
-      asked.kept?.batch.release()
+      request.kept?.batch.release()
     }
   } finally {
     await run.close()

@@ -53,8 +53,8 @@ export interface ChatRequest {
   readonly echo: string
   /** Number of alternatives per token, or null without log-probabilities. */
   readonly logProbs: number | null
-  readonly promptLogProbs: 'told' | 'untold'
-  readonly tokenIds: 'told' | 'untold'
+  readonly promptLogProbs: 'included' | 'omitted'
+  readonly tokenIds: 'included' | 'omitted'
   readonly tokensAs: 'text' | 'ids'
   readonly tools: RequestedTools | null
   readonly thoughts: Thoughts | 'searched'
@@ -240,8 +240,8 @@ export const chatRequest = (
     stream: fields.stream === true ? options.right.usage : null,
     echo: talk.right.echo,
     logProbs: options.right.logProbs,
-    promptLogProbs: fields.prompt_logprobs == null ? 'untold' : 'told',
-    tokenIds: fields.return_token_ids === true ? 'told' : 'untold',
+    promptLogProbs: fields.prompt_logprobs == null ? 'omitted' : 'included',
+    tokenIds: fields.return_token_ids === true ? 'included' : 'omitted',
     tokensAs: fields.return_tokens_as_token_ids === true ? 'ids' : 'text',
     tools: options.right.tools,
     thoughts,

@@ -54,8 +54,8 @@ export interface CompletionBody {
   /** 'only' returns the prompt and generates nothing. */
   readonly echo: 'none' | 'before' | 'only'
   readonly logProbs: number | null
-  readonly promptLogProbs: 'told' | 'untold'
-  readonly tokenIds: 'told' | 'untold'
+  readonly promptLogProbs: 'included' | 'omitted'
+  readonly tokenIds: 'included' | 'omitted'
   readonly tokensAs: 'text' | 'ids'
 }
 
@@ -187,8 +187,8 @@ export const completionRequest = (
     stream: fields.stream === true ? usage.right : null,
     echo: echoOf(fields),
     logProbs: fields.logprobs ?? null,
-    promptLogProbs: fields.prompt_logprobs == null ? 'untold' : 'told',
-    tokenIds: fields.return_token_ids === true ? 'told' : 'untold',
+    promptLogProbs: fields.prompt_logprobs == null ? 'omitted' : 'included',
+    tokenIds: fields.return_token_ids === true ? 'included' : 'omitted',
     tokensAs: fields.return_tokens_as_token_ids === true ? 'ids' : 'text',
   })
 }

@@ -56,15 +56,15 @@ const answerJson = (served: Served, request: ChatRequest, whole: WholePrompt): o
         logprobs: request.logProbs === null ? null : chatLogProbs(tokens, writing),
         finish_reason: finishOf(finishReason, answer.calls.length),
         stop_reason: stopReason,
-        token_ids: request.tokenIds === 'told' ? tokens.map(({ id }) => id) : null,
+        token_ids: request.tokenIds === 'included' ? tokens.map(({ id }) => id) : null,
       }
     }),
     service_tier: null,
     system_fingerprint: null,
     usage: usageJson({ prompt, completion, cached: whole.cachedTokens }),
     prompt_logprobs:
-      request.promptLogProbs === 'told' ? promptLogProbsJson(whole.promptLogProbs, writing.tokenizer) : null,
-    prompt_token_ids: request.tokenIds === 'told' ? Array.from(request.prompt) : null,
+      request.promptLogProbs === 'included' ? promptLogProbsJson(whole.promptLogProbs, writing.tokenizer) : null,
+    prompt_token_ids: request.tokenIds === 'included' ? Array.from(request.prompt) : null,
   }
 }
 
@@ -91,9 +91,9 @@ interface StreamedChoice extends ChoiceProgress {
   readonly tokens: number
 }
 
-const tokensJson = ({ request: asked, writing }: StreamState, tokens: readonly GeneratedToken[]) => ({
-  logprobs: asked.logProbs === null || tokens.length === 0 ? null : chatLogProbs(tokens, writing),
-  token_ids: asked.tokenIds === 'told' ? tokens.map(({ id }) => id) : null,
+const tokensJson = ({ request, writing }: StreamState, tokens: readonly GeneratedToken[]) => ({
+  logprobs: request.logProbs === null || tokens.length === 0 ? null : chatLogProbs(tokens, writing),
+  token_ids: request.tokenIds === 'included' ? tokens.map(({ id }) => id) : null,
 })
 
 /** Returns the deltas of new parts of a choice. The calls among them are counted from `calls`. */
@@ -111,7 +111,7 @@ const tokensChunks = (
   const before = state.choices[index]!
   const { choice, parts } = readMore(state.request, before, text)
   state.choices[index] = { ...choice, tokens: before.tokens + tokens.length }
-  const isShown = tokens.length > 0 && (state.request.logProbs !== null || state.request.tokenIds === 'told')
+  const isShown = tokens.length > 0 && (state.request.logProbs !== null || state.request.tokenIds === 'included')
   const deltas = parts.length === 0 && isShown ? [{}] : deltasOf(state, parts, before.calls)
   return deltas.map((delta, i) => ({
     index,
@@ -139,12 +139,12 @@ const finishChunks = (
 }
 
 /** Returns the first chunks: the role of each choice, and the echoed text. */
-const firstChoices = ({ request: asked }: StreamState): readonly object[] => {
-  const indices = Array.from({ length: asked.n }, (_, index) => index)
+const firstChoices = ({ request }: StreamState): readonly object[] => {
+  const indices = Array.from({ length: request.n }, (_, index) => index)
   const begin = (delta: object) => (index: number) => ({ index, delta, logprobs: null, finish_reason: null })
   return [
-    ...indices.map(begin({ role: asked.role, content: '' })),
-    ...(asked.echo === '' ? [] : indices.map(begin({ content: asked.echo }))),
+    ...indices.map(begin({ role: request.role, content: '' })),
+    ...(request.echo === '' ? [] : indices.map(begin({ content: request.echo }))),
   ]
 }
 
@@ -154,7 +154,7 @@ const beginning = (state: StreamState, usage: TokenUsage): readonly Chunk[] =>
     choice,
     usage,
     ...(i === 0 &&
-      state.request.tokenIds === 'told' && { fields: { prompt_token_ids: Array.from(state.request.prompt) } }),
+      state.request.tokenIds === 'included' && { fields: { prompt_token_ids: Array.from(state.request.prompt) } }),
   }))
 
 const chatChunks = (served: Served, request: ChatRequest): ChunkWriter => {

@@ -22,7 +22,7 @@ interface Piece {
 
 /** Returns the text and log-probabilities of a piece for a choice. */
 const pieceJson = (request: CompletionBody, writing: TokenWriting, { tokens, text, echoed, offset }: Piece) => {
-  const before = echoed === null || request.tokenIds === 'told' ? '' : echoed.prompt.text
+  const before = echoed === null || request.tokenIds === 'included' ? '' : echoed.prompt.text
   const sampled = request.echo === 'only' ? [] : tokens
   const places = [
     ...(echoed === null ? [] : promptPlaces(echoed.prompt.ids, echoed.logProbs ?? [])),
@@ -31,7 +31,7 @@ const pieceJson = (request: CompletionBody, writing: TokenWriting, { tokens, tex
   return {
     text: before + (request.echo === 'only' ? '' : text),
     logprobs: request.logProbs === null ? null : completionLogProbs(places, writing, offset),
-    token_ids: request.tokenIds === 'told' ? sampled.map(({ id }) => id) : null,
+    token_ids: request.tokenIds === 'included' ? sampled.map(({ id }) => id) : null,
   }
 }
 
@@ -53,8 +53,8 @@ const choicesOf = (served: Served, request: CompletionBody, whole: readonly Whol
         finish_reason: completion.finishReason,
         stop_reason: completion.stopReason,
         prompt_logprobs:
-          request.promptLogProbs === 'told' ? promptLogProbsJson(promptLogProbs, writing.tokenizer) : null,
-        prompt_token_ids: request.tokenIds === 'told' ? Array.from(prompt.ids) : null,
+          request.promptLogProbs === 'included' ? promptLogProbsJson(promptLogProbs, writing.tokenizer) : null,
+        prompt_token_ids: request.tokenIds === 'included' ? Array.from(prompt.ids) : null,
       }
     })
   })
@@ -113,7 +113,7 @@ const choiceChunk = (
   const json = pieceJson(request, writing, { ...part, echoed, offset: progress.characters[choice]! })
   progress.characters[choice]! += Array.from(json.text).length
   progress.tokens[choice]! += request.echo === 'only' ? 0 : part.tokens.length
-  const promptIds = isFirst && request.tokenIds === 'told' ? Array.from(prompt.ids) : null
+  const promptIds = isFirst && request.tokenIds === 'included' ? Array.from(prompt.ids) : null
   return { choice, json: { index: choice, ...json, ...part.finish, prompt_token_ids: promptIds } }
 }
 
