@@ -73,7 +73,7 @@ const bodyOf = ({ lines }: Example): string => {
 }
 
 describe('the tag of an example', () => {
-  it('stands alone on its line', () => {
+  it('has a line of its own', () => {
     const flowed = sources('src').flatMap((file) =>
       readFileSync(file, 'utf8')
         .split('\n')
