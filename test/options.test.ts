@@ -228,8 +228,6 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   SFTLoss: ['normalizeBySeqLengths', 'normalizeBySeqLength'],
   sftRows: ['tokenizers', 'tokenizer', 1],
   sgd: ['weightDecays', 'weightDecay'],
-  sglangClient: ['logProb', 'logProbs'],
-  SGLangWrapper: ['samplings', 'sampling'],
   shellTool: ['sandboxs', 'sandbox'],
   SimpleToolTransform: ['registrys', 'registry'],
   simultaneous: ['round', 'rounds'],

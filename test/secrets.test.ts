@@ -18,7 +18,6 @@ import { TensorDict } from '../src/data/tensorDict/tensorDict.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
 import { aiSDKWrapper } from '../src/modules/remote/chat/aiSDKWrapper.js'
 import { OpenAIWrapper } from '../src/modules/remote/chat/openAIWrapper.js'
-import { SGLangWrapper } from '../src/modules/remote/sglang/SGLangWrapper.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
 import { vLLMWrapper } from '../src/modules/remote/vllm/vLLMWrapper.js'
 import { History, message } from '../src/text/history/history.js'
@@ -113,7 +112,6 @@ const transport = () =>
 
 const ASKED: Readonly<Record<string, Ask>> = {
   vLLMWrapper: () => once(vLLMWrapper({ clients: [vLLMClient({ transport: transport(), model: 'm' })] }), tokens()),
-  SGLangWrapper: () => once(SGLangWrapper({ url, apiKey: PLANTED }), tokens()),
   OpenAIWrapper: () =>
     once(
       OpenAIWrapper({

@@ -44,7 +44,6 @@ import {
 /** The server behind the proxy. */
 interface Upstream {
   readonly url: string
-  readonly kind: 'vllm' | 'sglang'
   /** Name of the model on that server. */
   readonly model: string
   readonly apiKey: string | null
@@ -57,7 +56,6 @@ export type ConnectUpstream = (upstream: Upstream) => EngineClient
 
 interface CaptureFlags extends EngineOptions, ListenFlags, ToolFlags {
   readonly upstream?: string
-  readonly upstreamKind: Upstream['kind']
   readonly upstreamModel?: string
   readonly upstreamKey?: string
   readonly upstreamSeconds: number
@@ -77,7 +75,7 @@ interface CaptureFlags extends EngineOptions, ListenFlags, ToolFlags {
 
 /** Warns if the server's log-probabilities restrict which calls can be trained on. */
 const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: CaptureFlags): void => {
-  if (logProbs === 'tempered' || logProbs === 'all' || (logProbs === 'raw' && temperature === 1)) return
+  if (logProbs === 'all' || (logProbs === 'raw' && temperature === 1)) return
   sayLine(
     logProbs === 'raw'
       ? `warning: ${server} returns raw log-probabilities: only calls at temperature 1 can be trained on; set --temperature 1`
@@ -89,7 +87,6 @@ const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]):
   const apiKey = flags.upstreamKey ?? process.env.TANDEM_UPSTREAM_API_KEY ?? null
   return {
     url,
-    kind: flags.upstreamKind,
     model: flags.upstreamModel ?? names[0]!,
     apiKey: apiKey === '' ? null : apiKey,
     deadlineMs: 1000 * flags.upstreamSeconds,
@@ -198,12 +195,7 @@ const limitOptions = (): readonly Option[] =>
 /** Makes the command, with engines made by `engines`. */
 export const captureCommand = (engines: CaptureEngines): Command => {
   const command = new Command('capture')
-    .option('--upstream <url>', 'server for sampling (default: an engine in this process)')
-    .addOption(
-      new Option('--upstream-kind <kind>', 'protocol of the server; tandem serve uses vllm')
-        .choices(['vllm', 'sglang'])
-        .default('vllm'),
-    )
+    .option('--upstream <url>', 'vLLM or tandem serve, which samples (default: an engine in this process)')
     .option('--upstream-model <name>', 'name of the model on that server (default: the first served name)')
     .option('--upstream-key <key>', 'API key of that server (default: variable TANDEM_UPSTREAM_API_KEY)')
     .addOption(

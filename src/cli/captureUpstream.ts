@@ -1,6 +1,5 @@
-/** Clients of the servers behind `tandem capture`. */
+/** The client of the server behind `tandem capture`. */
 import { liveTransport } from '../live/transport/liveTransport.js'
-import { sglangClient } from '../modules/remote/sglang/client.js'
 import { vLLMClient } from '../modules/remote/vllm/client.js'
 import type { ConnectUpstream } from './capture.js'
 
@@ -8,14 +7,12 @@ import type { ConnectUpstream } from './capture.js'
 const CONTROL_MS = 30_000
 
 /** Makes a client of the server. The API key is never included in messages. */
-export const connectUpstream: ConnectUpstream = ({ url, kind, model, apiKey, deadlineMs }) => {
+export const connectUpstream: ConnectUpstream = ({ url, model, apiKey, deadlineMs }) => {
   const transport = liveTransport({
     url,
     deadlineMs,
     ...(apiKey !== null && { headers: { authorization: `Bearer ${apiKey}` } }),
   })
   const controlMs = Math.min(deadlineMs, CONTROL_MS)
-  return kind === 'sglang'
-    ? sglangClient({ transport, limits: { controlMs } })
-    : vLLMClient({ transport, model, delivery: 'stream', controlMs })
+  return vLLMClient({ transport, model, delivery: 'stream', controlMs })
 }

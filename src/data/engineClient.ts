@@ -39,11 +39,8 @@ export interface ServingWeights {
 export interface EngineAbilities extends EngineInfo {
   /** The kind and version of the server, such as `vllm 0.32.0`. */
   readonly server: string
-  /**
-   * The distribution of the reported log-probabilities of sampled tokens. `tempered`: after
-   * temperature, before truncation of the distribution.
-   */
-  readonly logProbs: 'raw' | 'tempered' | 'processed' | 'all'
+  /** The distribution of the reported log-probabilities of sampled tokens. */
+  readonly logProbs: 'raw' | 'processed' | 'all'
   readonly promptLogProbs: 'yes' | 'no'
   /**
    * `yes` if each answer contains the version of the weights that sampled it. With `no`, the client

@@ -1,7 +1,6 @@
 /**
- * For those whose models run on servers: wrappers and clients for vLLM, SGLang, chat APIs and the
- * AI SDK, pools of engines, policies by name, and updaters that send new weights to running
- * engines.
+ * For those whose models run on servers: wrappers and clients for vLLM, chat APIs and the AI SDK,
+ * pools of engines, policies by name, and updaters that send new weights to running engines.
  *
  * @module
  */
@@ -69,15 +68,12 @@ export type {
   ReplyScorer,
 } from '../modules/remote/chat/policyLookup.js'
 export { resolvePolicy } from '../modules/remote/chat/policyRegistry.js'
-export type { ClientPolicy, WrapperOptions } from '../modules/remote/clientPolicy.js'
 export { type EnginePool, type EnginePoolOptions, enginePool } from '../modules/remote/enginePool.js'
 export type { GenerateOptions } from '../modules/remote/generateOptions.js'
 export { localClient } from '../modules/remote/localClient.js'
 export type { PoolMember, Readmission } from '../modules/remote/poolMembers.js'
-export { type SGLangClientOptions, type SGLangLimits, sglangClient } from '../modules/remote/sglang/client.js'
-export { SGLangWrapper, type SGLangWrapperOptions } from '../modules/remote/sglang/SGLangWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/client.js'
-export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
+export { type ClientPolicy, type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 export type { WorkerProblem } from '../modules/remote/vllmWorker/diagnosis.js'
 export {
   type EngineArgument,

@@ -100,7 +100,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   capture: [
     'thoughts',
     'tool-choice-required',
-    ...['upstream', 'upstream-kind', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],
+    ...['upstream', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],
     ...['served-model-name', 'host', 'port', 'allowed-hosts', 'api-key', 'out', 'unknown-sessions', 'continuation'],
     ...[
       'temperature',

@@ -117,21 +117,20 @@ export const engineSampling = ({ keepLast, ...sampling }: SuiteSampling) => ({
  * The required abilities of an engine's policy. `served` names the log-probabilities that the
  * engine returns, as in `EngineAbilities`.
  */
-export const engineAbilities = (served: 'all' | 'raw' | 'tempered' | 'processed'): PolicyAbilities => {
+export const engineAbilities = (served: 'all' | 'raw' | 'processed'): PolicyAbilities => {
   const temperature = served === 'raw' ? 'refused' : 'yes'
-  const cuts = served === 'processed' ? 'refused' : 'yes'
-  const edits = served === 'processed' || served === 'tempered' ? 'refused' : 'yes'
+  const changes = served === 'processed' ? 'refused' : 'yes'
   return {
     ids: 'yes',
     logProbs: 'yes',
     temperature,
-    topK: cuts,
-    topP: cuts,
-    minP: cuts,
-    penalties: edits,
-    logitBias: edits,
-    allowedTokens: cuts,
-    minTokens: edits,
+    topK: changes,
+    topP: changes,
+    minP: changes,
+    penalties: changes,
+    logitBias: changes,
+    allowedTokens: changes,
+    minTokens: changes,
     stopStrings: 'yes',
     stopTokens: 'yes',
     seeds: 'yes',

@@ -7,9 +7,7 @@ import type { SamplingParams } from '../../src/data/generation.js'
 import { aiSDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
-import type { ClientPolicy } from '../../src/modules/remote/clientPolicy.js'
-import { SGLangWrapper } from '../../src/modules/remote/sglang/SGLangWrapper.js'
-import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
+import { type ClientPolicy, vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { askHistories, askTokens, engineSampling, scoreTokens } from './policySubjects.js'
 import type { PolicyAbilities, PolicySubject, SuiteFault, SuiteSampling } from './policySuiteParts.js'
 import type { PolicyWorld } from './policySuiteWorld.js'
@@ -79,12 +77,6 @@ const clientSubject = (
 export const vLLMSubject = (served: ServedModel, endpoint: 'generate' | 'completions'): PolicySubject =>
   clientSubject(served, ({ url, model, apiKey }, options) =>
     vLLMWrapper({ url, model, apiKey, server: { endpoint }, ...options }),
-  )
-
-/** The subject of `SGLangWrapper`. Its server has one model, whatever it is called. */
-export const sglangSubject = (served: ServedModel): PolicySubject =>
-  clientSubject(served, ({ url, apiKey }, options) =>
-    SGLangWrapper({ url, apiKey, server: { logProbs: 'tempered' }, ...options }),
   )
 
 /** Settings that OpenAI's format has no field for, as vLLM names them. */

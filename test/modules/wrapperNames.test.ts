@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../src/engine/scope.js'
 import { loadPretrained, makeParams } from '../../src/modules/pretrained/pretrained.js'
-import { SGLangWrapper } from '../../src/modules/remote/sglang/SGLangWrapper.js'
 import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { useEngine } from '../kit/engine.js'
@@ -10,7 +9,7 @@ import { rightOf } from '../kit/results.js'
 
 useEngine()
 
-const WRAPPERS = { TransformersWrapper, vLLMWrapper, SGLangWrapper } as const
+const WRAPPERS = { TransformersWrapper, vLLMWrapper } as const
 
 describe.each(Object.entries(WRAPPERS))('%s', (name, wrapper) => {
   const made = (options: object) => () => (wrapper as (options: never) => unknown)(options as never)

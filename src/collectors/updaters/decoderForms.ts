@@ -28,7 +28,7 @@ export interface DecoderFormsOptions {
   /**
    * Folder for whole weights, and the tokenizer files stored with them. Each version gets a
    * subfolder such as `v3`, which servers read. Without it, the weights are sent as numbers in the
-   * call, which SGLang and in-process engines support.
+   * call, which in-process engines support.
    */
   readonly checkpoints?: {
     readonly folder: string

@@ -71,8 +71,8 @@ export interface EngineUpdater<in W> extends WeightUpdater<W> {
  *          Weights are read until the push has ended.
  * Cost     for an adapter, its upload and the probes; for whole weights, one checkpoint and a pause
  *          while it is loaded.
- * Source   TorchRL's `vLLMUpdater` and weight sync schemes; rules of vLLM's and SGLang's own
- *          clients for versions, caches and adapters.
+ * Source   TorchRL's `vLLMUpdater` and weight sync schemes; rules of vLLM's own client for
+ *          versions, caches and adapters.
  */
 export const engineUpdater = <W>(options: EngineUpdaterOptions<W>): EngineUpdater<W> => {
   checkOptions('engineUpdater', options, ENGINE_UPDATER_OPTIONS)

@@ -23,7 +23,7 @@ export const ADAPTER_CONFIG = 'adapter_config.json'
 const WEIGHTS_FILE = 'adapter_model.safetensors'
 
 /** The prefix of PEFT's wrappers in front of every module path. */
-export const PEFT_PREFIX = 'base_model.model.'
+const PEFT_PREFIX = 'base_model.model.'
 
 const failure =
   (folder: string, file: string) =>

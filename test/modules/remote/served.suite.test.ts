@@ -9,7 +9,6 @@ import { useEngine } from '../../kit/engine.js'
 import { engineAbilities } from '../../kit/policySubjects.js'
 import { policySuite } from '../../kit/policySuite.js'
 import { type PolicyWorld, policyWorld } from '../../kit/policySuiteWorld.js'
-import { useScriptedSGLang } from '../../kit/scriptedSGLang.js'
 import { useServers } from '../../kit/served.js'
 import {
   aiSDKSubject,
@@ -17,14 +16,11 @@ import {
   FAULTS,
   openAISubject,
   type ServedModel,
-  sglangSubject,
   vLLMSubject,
 } from '../../kit/servedSubjects.js'
-import { completeBy } from '../../kit/sglangEngine.js'
 
 useEngine()
 const listen = useServers()
-const startSGLang = useScriptedSGLang()
 
 const API_KEY = 'a key that opens'
 const LIMITS = { maxModelLength: 1024, memoryBytes: 2 ** 26 }
@@ -58,20 +54,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await engine.close()
   world.close()
-})
-
-policySuite('SGLangWrapper at a server that speaks as SGLang does', {
-  can: { ...engineAbilities('tempered'), allowedTokens: 'refused' },
-  faults: ['wrong key', 'dead server'],
-  make: async () => {
-    const { url } = await startSGLang({
-      maxLength: LIMITS.maxModelLength,
-      complete: completeBy(engine),
-      instead: ({ headers }) =>
-        headers.authorization === `Bearer ${API_KEY}` ? undefined : { status: 401, body: { error: 'Unauthorized' } },
-    })
-    return sglangSubject({ ...served, url })
-  },
 })
 
 policySuite('vLLMWrapper at tandem serve', {

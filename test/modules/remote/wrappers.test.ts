@@ -1,4 +1,4 @@
-/** `vLLMWrapper` and `SGLangWrapper` over real sockets. */
+/** `vLLMWrapper` over real sockets. */
 import { afterAll, describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { GenerationRequest } from '../../../src/data/generation.js'
@@ -7,17 +7,14 @@ import { get } from '../../../src/data/tensorDict/tensorDict.js'
 import { enginePolicy } from '../../../src/modules/generation/policy/enginePolicy.js'
 import { samplingOf } from '../../../src/modules/remote/generateOptions.js'
 import { localClient } from '../../../src/modules/remote/localClient.js'
-import { SGLangWrapper } from '../../../src/modules/remote/sglang/SGLangWrapper.js'
 import { vLLMWrapper } from '../../../src/modules/remote/vllm/vLLMWrapper.js'
 import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { eventEngine } from '../../kit/eventEngine.js'
 import { leftOf, rightOf } from '../../kit/results.js'
-import { useScriptedSGLang } from '../../kit/scriptedSGLang.js'
 import { saying, served, useServers } from '../../kit/served.js'
 import { tokenPrompt } from '../../kit/small.js'
 
 const serve = useServers()
-const serveSGLang = useScriptedSGLang()
 const key = keyFromSeed(4)
 const PROMPTS = [[5, 6, 7], [5, 6, 7], [9]]
 
@@ -88,22 +85,6 @@ describe('vLLMWrapper', () => {
       'vLLMWrapper: numBeams must be 1',
     )
     expect(() => vLLMWrapper({ clients: [] })).toThrow('at least one')
-  })
-})
-
-describe('SGLangWrapper', () => {
-  it('samples at any temperature and with cuts, one request for equal prompts, and refuses penalties', async () => {
-    const server = await serveSGLang()
-    const policy = SGLangWrapper({ url: server.url, sampling: { maxTokens: 4, temperature: 0.5, topK: 3 } })
-    closing.push(policy)
-    const rows = [[1, 2], [1, 2], [3]]
-    const action = await rightOf(policy.act(tokenPrompt(rows), key))
-    expect(raggedRows(get(action, 'tokens', 'response'))).toHaveLength(3)
-    expect(await rightOf(policy.act(tokenPrompt(rows), key))).toEqual(action)
-    const penalized = policy.withSampling({ repetitionPenalty: 1.2 })
-    expect(await leftOf(penalized.act(tokenPrompt(rows), key))).toMatchObject({
-      ...{ kind: 'asked', policy: 'SGLangWrapper', reason: expect.stringContaining('repetitionPenalty') },
-    })
   })
 })
 

@@ -333,7 +333,7 @@ const scoring =
  * Defaults temperature 1, no cuts, 128 new tokens.
  * Errors   `Left(PolicyFailure)`. `asked`: invalid settings or prompts, and settings whose
  *          log-probabilities the engine cannot report (raw ones: only at temperature 1 or 0;
- *          processed ones: only without cuts and penalties; SGLang's: only without penalties).
+ *          processed ones: only without cuts and penalties).
  *          `infrastructure`: any error of the engine; rows are never made up. `cancelled`: by the
  *          signal. If one request fails, the others are cancelled.
  * Effects  sends at most `maxConcurrent` requests to the engine at a time. The signal and the

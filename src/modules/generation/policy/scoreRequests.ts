@@ -18,8 +18,7 @@ const abilityProblems = ({ temperature, abilities }: ScoreOptions): readonly str
   if (!(temperature >= 0 && Number.isFinite(temperature))) {
     return [`temperature must be a finite number of at least 0, got ${temperature}`]
   }
-  const isRaw = abilities.logProbs === 'raw' || abilities.logProbs === 'processed'
-  return isRaw && temperature !== 1 && temperature !== 0
+  return abilities.logProbs !== 'all' && temperature !== 1 && temperature !== 0
     ? [
         `the engine reports log-probabilities of prompts only at temperature 1, got ${temperature}: score in this process`,
       ]

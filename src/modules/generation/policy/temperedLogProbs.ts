@@ -4,8 +4,8 @@
  */
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { SamplingParams } from '../../../data/generation.js'
-import { knownModes } from '../../remote/vllm/serverLogProbs.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'
+import { knownModes } from './knownModes.js'
 
 /** Settings other than the temperature that change the distribution of a token. */
 const CHANGES = [
@@ -24,8 +24,7 @@ const changesOf = (sampling: SamplingParams): string =>
  * temperature 0) before cuts and other changes, with possible solutions, or null if it can.
  *
  * Raw ones equal these at temperature 1 and 0. Processed ones do if only the temperature changes
- * the distribution. An engine that reports tempered ones may include penalties, biases and bans, as
- * SGLang does.
+ * the distribution.
  *
  * @example
  * missingTemperedLogProbs('raw', { ...DEFAULT_SAMPLING, topK: 5 }) // null
@@ -35,21 +34,9 @@ export const missingTemperedLogProbs = (
   sampling: SamplingParams,
 ): string | null => {
   if (reported === 'all' || knownModes(reported, sampling).has('tempered')) return null
-  switch (reported) {
-    case 'raw':
-      return (
-        `the engine reports log-probabilities before temperature (raw), so those at temperature ${sampling.temperature} are unknown: ` +
+  return reported === 'raw'
+    ? `the engine reports log-probabilities before temperature (raw), so those at temperature ${sampling.temperature} are unknown: ` +
         'sample at temperature 1 or 0, or start it with --logprobs-mode processed_logprobs'
-      )
-    case 'processed':
-      return (
-        `the engine reports log-probabilities after cuts and penalties (processed), so those before ${changesOf(sampling)} are unknown: ` +
+    : `the engine reports log-probabilities after cuts and penalties (processed), so those before ${changesOf(sampling)} are unknown: ` +
         'leave these out, or start it with --logprobs-mode raw_logprobs and sample at temperature 1'
-      )
-    case 'tempered':
-      return (
-        `the engine reports log-probabilities after penalties, biases and bans, so those before ${changesOf(sampling)} are unknown: ` +
-        'leave these out; cuts (topK, topP, minP) may stay'
-      )
-  }
 }

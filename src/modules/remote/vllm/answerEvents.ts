@@ -7,7 +7,8 @@ import type {
   GenerationRequest,
   PromptLogProbs,
 } from '../../../data/generation.js'
-import { generatedToken, isLogProb, type KnownLogProbs, knownModes, readPromptLogProbs } from './serverLogProbs.js'
+import { knownModes, type ServerLogProbs } from '../../generation/policy/knownModes.js'
+import { generatedToken, isLogProb, readPromptLogProbs } from './serverLogProbs.js'
 import type { WeightSpan, WireAnswer, WirePart, WireToken } from './wireAnswer.js'
 
 /** The values that an answer must agree with. */
@@ -18,7 +19,7 @@ export interface Expected {
   readonly maxTokens: number
   /** Infinity if unknown. */
   readonly vocabularySize: number
-  readonly logProbs: KnownLogProbs
+  readonly logProbs: ServerLogProbs
   /** Version of the weights that were serving when the request was sent. */
   readonly version: number
   /**

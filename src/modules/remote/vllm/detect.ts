@@ -5,11 +5,11 @@ import type { HttpFailure, HttpRequest } from '../../../core/http.js'
 import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
 import type { GenerationFailure } from '../../../data/generation.js'
 import { parseJsonAs } from '../../../data/schemaJson.js'
+import type { ServerLogProbs } from '../../generation/policy/knownModes.js'
 import { controlFailure, engineFailure, errorOf, requestFailure } from '../failures.js'
 import { sendTo, type VLLMServer } from './calls.js'
 import { hasFeature, needed, parseRelease, type Release } from './features.js'
 import { probeLogProbs } from './probeLogProbs.js'
-import type { ServerLogProbs } from './serverLogProbs.js'
 import { SAMPLING_PATHS, type SamplingEndpoint } from './wireRequest.js'
 
 /** The caller's facts about a server, and its requirements. */

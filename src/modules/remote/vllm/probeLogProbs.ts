@@ -3,8 +3,8 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HttpFailure, HttpRequest } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
+import type { ServerLogProbs } from '../../generation/policy/knownModes.js'
 import { sendTo, type VLLMServer } from './calls.js'
-import type { ServerLogProbs } from './serverLogProbs.js'
 import { SAMPLING_PATHS } from './wireRequest.js'
 
 /**

@@ -1,4 +1,4 @@
-/** The kinds of log-probabilities that can be derived from a server's. */
+/** Log-probabilities of a server's answers, and those that it cannot report. */
 import type {
   GeneratedToken,
   LogProbsMode,
@@ -6,17 +6,8 @@ import type {
   SamplingParams,
   TokenLogProb,
 } from '../../../data/generation.js'
+import { knownModes, type ServerLogProbs } from '../../generation/policy/knownModes.js'
 import type { WireLogProb, WirePromptPlace, WireToken } from './wireAnswer.js'
-
-/** The stage at which a vLLM server computes log-probabilities: `--logprobs-mode`. */
-export type ServerLogProbs = 'raw' | 'processed'
-
-/**
- * The stage at which any server computes them. SGLang applies penalties, biases and banned end
- * tokens first. `edited`: after these, before temperature. `tempered`: after temperature too,
- * before cuts.
- */
-export type KnownLogProbs = ServerLogProbs | 'edited' | 'tempered'
 
 /** Smallest valid log-probability. -9999 marks an excluded token or a missing number. */
 const LEAST_LOG_PROB = -9998
@@ -27,41 +18,6 @@ const MOST_LOG_PROB = 0.01
 /** Returns true if a number can be the log-probability of a sampled or given token. */
 export const isLogProb = (value: number): boolean => value > LEAST_LOG_PROB && value <= MOST_LOG_PROB
 
-const hasEdits = (p: SamplingParams): boolean =>
-  p.repetitionPenalty !== 1 ||
-  p.presencePenalty !== 0 ||
-  p.frequencyPenalty !== 0 ||
-  p.logitBias.size > 0 ||
-  p.allowedTokens !== null ||
-  p.minTokens > 0
-
-/** Returns true if tokens are cut. At temperature 0 cuts have no effect. */
-const hasCuts = ({ temperature, topK, topP, minP }: SamplingParams): boolean =>
-  temperature > 0 && (topK > 0 || topP < 1 || minP > 0)
-
-/** Returns true if logits are not scaled. At temperature 0 they are used unchanged. */
-const isUnit = ({ temperature }: SamplingParams): boolean => temperature === 0 || temperature === 1
-
-const MODES: readonly LogProbsMode[] = ['raw', 'tempered', 'processed']
-
-/**
- * Returns the modes whose numbers equal those of the server.
- *
- * @example
- * [...knownModes('raw', { ...DEFAULT_SAMPLING, temperature: 0.5 })] // ['raw']
- * [...knownModes('raw', DEFAULT_SAMPLING)]                          // ['raw', 'tempered', 'processed']
- */
-export const knownModes = (server: KnownLogProbs, sampling: SamplingParams): ReadonlySet<LogProbsMode> => {
-  const [edits, cuts, unit] = [hasEdits(sampling), hasCuts(sampling), isUnit(sampling)]
-  const holds: Readonly<Record<KnownLogProbs, Readonly<Record<LogProbsMode, boolean>>>> = {
-    raw: { raw: true, tempered: unit, processed: unit && !edits && !cuts },
-    edited: { raw: !edits, tempered: unit && !edits, processed: unit && !cuts },
-    tempered: { raw: unit && !edits, tempered: !edits, processed: !cuts },
-    processed: { raw: unit && !edits && !cuts, tempered: !edits && !cuts, processed: true },
-  }
-  return new Set(MODES.filter((mode) => holds[server][mode]))
-}
-
 /**
  * Returns why a server cannot report a request's alternatives or prompt log-probabilities, or null
  * if it can. Those of a prompt are raw in every mode, because no token is sampled.
@@ -71,7 +27,7 @@ export const missingLogProbs = (server: ServerLogProbs, sampling: SamplingParams
   if (topLogProbs !== null && !knownModes(server, sampling).has(mode)) {
     return `topLogProbs in the mode '${mode}' cannot be derived from the server's ${server} log-probabilities: start it with another --logprobs-mode, or leave topLogProbs out`
   }
-  return promptLogProbs !== null && mode !== 'raw' && !isUnit(sampling)
+  return promptLogProbs !== null && mode !== 'raw' && temperature !== 0 && temperature !== 1
     ? `promptLogProbs in the mode '${mode}' at temperature ${temperature}: the server reports only raw ones`
     : null
 }

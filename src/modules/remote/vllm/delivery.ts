@@ -3,9 +3,9 @@
  * client parses the texts.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '../../core/http.js'
-import type { GenerationEvent, GenerationFailure } from '../../data/generation.js'
-import { generationFailure } from './failures.js'
+import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '../../../core/http.js'
+import type { GenerationEvent, GenerationFailure } from '../../../data/generation.js'
+import { generationFailure } from '../failures.js'
 
 /** Events, or a final event that ends the stream. */
 type ReadEvents = E.Either<GenerationEvent, readonly GenerationEvent[]>
