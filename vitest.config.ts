@@ -4,7 +4,7 @@ import { LONG_STAGE } from './test/kit/stages.js'
 /** One seed for every property test: CI sets it, and a failure prints it. */
 const seed = process.env.FC_SEED ?? '20261121'
 
-/** Folders of the long stage, `npm run learning`, and of `npm run test:engines`. */
+/** Folders of the long stage, `npm run learning`, and of `npm run verify -- engines`. */
 const EXCLUDED = [...LONG_STAGE, 'test/engines/**', 'node_modules/**']
 
 /** Tests that a process must be new for: what tfjs has profiled before shows in what it profiles next. */

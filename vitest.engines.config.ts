@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** The policy suite against a real server, which `npm run test:engines` starts. */
+/** The policy suite against a real server, which `npm run verify -- engines` starts. */
 export default defineConfig({
   test: {
     include: ['test/engines/**/*.test.ts'],

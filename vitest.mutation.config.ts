@@ -12,7 +12,7 @@ class CheapFirst extends BaseSequencer {
   }
 }
 
-/** For `npm run mutation`: the tests of TensorDicts alone, with few samples for each law, one fixed seed, and modules that stay loaded. */
+/** For `npx stryker run`: the tests of TensorDicts alone, with few samples for each law, one fixed seed, and modules that stay loaded. */
 export default defineConfig({
   test: {
     include: ['test/data/tensorDict/**/*.test.ts', 'test/testing/tensorDictLaws*.test.ts'],

@@ -1,12 +1,15 @@
 /**
- * Chains per second of an agent with one tool, against the `ToolEnv` of verifiers: a scripted server, in a process of its own, asks for a call
- * of the tool and then answers, so that what is timed is everything around the model.
+ * Measures chains per second of an agent with one tool, against the `ToolEnv` of verifiers: a
+ * scripted server, in a process of its own, asks for a call of the tool and then answers, so that
+ * what is timed is everything around the model.
  *
- *     VERIFIERS_VENV=<folder> npm run bench:agents
+ *     VERIFIERS_VENV=<folder> npm run bench -- agentChains
  *
- * where `pip install verifiers==0.3.1` was run in that folder's environment: 0.4.0 has no `ToolEnv`. Each side is a process of its
- * own and plays the same number of chains in turn, so that load on the machine slows all of them. Both score chains, and both check that every
- * chain went as it should. verifiers plays them in two ways: its rollout loop alone, and `generate`, which also keeps statistics.
+ * where `pip install verifiers==0.3.1` was run in that folder's environment: 0.4.0 has no
+ * `ToolEnv`. Each side is a process of its own and plays the same number of chains in turn, so
+ * that load on the machine slows all of them. Both score chains, and both check that every chain
+ * went as it should. verifiers plays them in two ways: its rollout loop alone, and `generate`,
+ * which also keeps statistics.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,7 @@
-/** Concurrent rollouts per second of `LLMCollector`, what one costs, and memory, with a scripted policy that takes no time or some. */
+/**
+ * Measures concurrent rollouts of `LLMCollector`: rollouts per second, processor time of one, and
+ * memory, with a scripted policy that takes no time or some.
+ */
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release, totalmem } from 'node:os'

@@ -1,10 +1,12 @@
 /**
- * Thousands of conversations at once from one process, against a scripted server with so many slots: how busy the server is kept, what a
- * request costs the client, and whether memory stays flat. `--peer` runs the same requests through undici alone.
+ * Measures thousands of conversations at once from one process, against a scripted server with a
+ * fixed number of slots: the load of the server, the cost of a request for the client, and memory
+ * over time. `--peer` runs the same requests through undici alone.
  *
- *     npm run bench:conversations -- --peer
+ *     npm run bench -- conversations --peer
  *
- * The server's slots are busy while there is a request for each: what is missing to 100 % is what the client was late by.
+ * The server's slots are busy while there is a request for each: a load below 100 % is the delay
+ * of the client.
  */
 
 import { type ChildProcess, fork } from 'node:child_process'
@@ -20,7 +22,7 @@ import { host } from '../src/live/machine.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
 import { vLLMWrapper } from '../src/modules/remote/vllm/vLLMWrapper.js'
-import type { SlotReport } from './slotServer.js'
+import type { SlotReport } from './shared/slotServer.js'
 
 interface Options {
   readonly conversations: number
@@ -54,7 +56,7 @@ interface Scripted {
 const message = async (process: ChildProcess): Promise<unknown> => (await once(process, 'message'))[0]
 
 const startServer = async (): Promise<Scripted> => {
-  const server = fork('bench/slotServer.ts', [String(options.slots), String(options.msPerToken)], {
+  const server = fork('bench/shared/slotServer.ts', [String(options.slots), String(options.msPerToken)], {
     execArgv: ['--import', 'tsx'],
   })
   const port = await message(server)

@@ -1,8 +1,10 @@
 /**
- * Generation under load: tokens per second, time to the first token and time between tokens at several numbers of concurrent requests of
- * mixed lengths, for an engine in this thread and the same one on a thread of its own.
+ * Measures generation under load: tokens per second, time to the first token and time between
+ * tokens at several numbers of concurrent requests of mixed lengths, for an engine in this thread
+ * and the same one on a thread of its own.
  *
- * The engine comes from a module (`--module FILE --export NAME --options JSON`): a function `(options) => TaskEither<Failure, LLMEngine>`.
+ * The engine comes from a module (`--module FILE --export NAME --options JSON`): a function
+ * `(options) => TaskEither<Failure, LLMEngine>`.
  */
 
 import { resolve } from 'node:path'
@@ -14,7 +16,7 @@ import { type Failure, orThrow } from '../src/core/failure.js'
 import type { LLMEngine } from '../src/data/generation.js'
 import { host } from '../src/live/machine.js'
 import { LLMOnDevice } from '../src/modules/generation/onDevice.js'
-import { type LoadResult, type MixOptions, mixedRequests, runLoad } from './engineLoad.js'
+import { type LoadResult, type MixOptions, mixedRequests, runLoad } from './shared/engineLoad.js'
 
 interface ThroughputOptions extends MixOptions {
   readonly module: string

@@ -1,9 +1,9 @@
 /**
- * Random against random: games per second, against OpenSpiel's Python on the same machine.
+ * Measures games of random moves per second, against OpenSpiel's Python on the same machine.
  *
- * `npm run bench:games -- --games 100000 --rounds 5 --python VENV/bin/python`, with `open_spiel`
- * installed there. Rounds of both alternate, so that load on the machine slows both.
- * `--clock processor` counts the time of the processor alone, for a machine with other work.
+ * `npm run bench -- games --games 100000 --rounds 5 --python VENV/bin/python`, with `open_spiel`
+ * installed there. Rounds of both alternate, so that load on the machine slows both. `--clock
+ * processor` counts the time of the processor alone, for a machine with other work.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,6 +24,7 @@ import {
   ticTacToe,
 } from 'tandem-rl/games'
 import { median } from '../src/core/quantile.js'
+import { ownPeer } from './shared/peers.js'
 
 /** OpenSpiel's name of each game, ours, and the share of `--games` that is played. */
 const GAMES: readonly (readonly [name: string, game: Game<never>, share: number])[] = [
@@ -94,7 +95,7 @@ const ours = (game: Game<never>, count: number, clock: ClockName): number => {
 
 /** Starts OpenSpiel. Each call plays games of a name and returns the seconds. */
 const openSpiel = (python: string, clock: ClockName) => {
-  const child = spawn(python, ['bench/games.py', clock], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn(python, [ownPeer('games.py'), clock], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })
   return {
     play: async (name: string, count: number): Promise<number> => {

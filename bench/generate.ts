@@ -1,8 +1,8 @@
-/** Batched sampling at fixed lengths: the counterpart of the peers' generate.py. */
+/** Times batched sampling at fixed lengths: the counterpart of the peers' generate.py. */
 import { selectBackend } from '../src/engine/select.js'
 import { parameterCount } from '../src/modules/transformer/params.js'
-import { pythonPeer, sharedPeer } from './peers.js'
-import { benchConfig, readOptions, runBench } from './settings.js'
+import { pythonPeer, sharedPeer } from './shared/peers.js'
+import { benchConfig, readOptions, runBench } from './shared/settings.js'
 import { generateWork } from './work/generate.js'
 
 const { settings, peer } = readOptions(

@@ -1,6 +1,6 @@
 /**
- * Training steps, scoring and sampling on a device of onnxruntime, beside its CPU: one JSON line
- * for each row.
+ * Times training steps, scoring and sampling on a device of onnxruntime, beside its CPU: one JSON
+ * line for each row.
  *
  * A process has one device, so each row runs in a process of its own.
  */
@@ -19,7 +19,7 @@ import { initialParams, parameterCount } from '../src/modules/transformer/params
 import { makeScorer } from '../src/modules/transformer/scorer.js'
 import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
-import { benchConfig, randomIds, type TimedRun } from './settings.js'
+import { benchConfig, randomIds, type TimedRun } from './shared/settings.js'
 import { generateWork } from './work/generate.js'
 
 const WORKS = ['train', 'score', 'sample'] as const

@@ -7,8 +7,8 @@
 import { selectBackend } from 'tandem-rl/engine'
 import { parameterCount } from 'tandem-rl/models'
 import { median } from '../src/core/quantile.js'
-import { pythonPeer, sharedPeer } from './peers.js'
-import { benchConfig, readOptions, runBench } from './settings.js'
+import { pythonPeer, sharedPeer } from './shared/peers.js'
+import { benchConfig, readOptions, runBench } from './shared/settings.js'
 import { grpoWork } from './work/grpo.js'
 
 const { settings, peer } = readOptions(

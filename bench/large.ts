@@ -1,6 +1,8 @@
 /**
- * A decoder of half a billion parameters, shaped like Qwen2.5-0.5B, BF16 on disk: time and memory of loading it, of scoring 64 tokens and of
- * sampling at batch 1 and 16, and of one LoRA step of GRPO. Each phase runs in a process of its own, so that its peak of resident memory is its own.
+ * Measures a decoder of half a billion parameters, shaped like Qwen2.5 0.5B, BF16 on disk: time
+ * and memory of loading it, of scoring 64 tokens and of sampling at batch 1 and 16, and of one
+ * LoRA step of GRPO. Each phase runs in a process of its own, so that its peak of resident memory
+ * is its own.
  */
 
 import { execFileSync } from 'node:child_process'
@@ -26,8 +28,8 @@ import { type Params, parameterCount, parameterShapes } from '../src/modules/tra
 import { makeScorer } from '../src/modules/transformer/scorer.js'
 import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
-import { ratedBatch, textOfNoModel } from './batch.js'
-import { randomIds } from './settings.js'
+import { ratedBatch, textOfNoModel } from './shared/batch.js'
+import { randomIds } from './shared/settings.js'
 
 const PHASES = ['load', 'params', 'score', 'generate', 'generate16', 'lora'] as const
 

@@ -1,14 +1,15 @@
 /**
- * Peak memory of training steps against the estimate, in a process of its own for each way of training: `npm run bench:memory`. Prints one
- * JSON line for each, with the ratio of estimate and measurement.
+ * Compares the peak memory of training steps with the estimate, in a process of its own for each
+ * way of training: `npm run bench -- memory`. Prints one JSON line for each, with the ratio of
+ * estimate and measurement.
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { adamW, GRPOLoss, keyFromSeed, localLearner, memoryEstimate, orThrow } from 'tandem-rl'
 import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { initialLora, loraConfig, type MemoryRequest, parameterCount } from 'tandem-rl/models'
-import { randomModel, ratedBatch } from './batch.js'
-import { benchConfig, randomIds } from './settings.js'
+import { randomModel, ratedBatch } from './shared/batch.js'
+import { benchConfig, randomIds } from './shared/settings.js'
 
 interface Case {
   readonly hidden: number

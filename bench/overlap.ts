@@ -1,4 +1,7 @@
-/** Whole GRPO steps with sampling beside learning, against steps in turns: seconds for a step, with an engine on a thread or one far away. */
+/**
+ * Times whole GRPO steps with sampling beside learning, against steps in turns: seconds for a
+ * step, with an engine on a thread or one far away.
+ */
 
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -35,8 +38,8 @@ import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
 import { scriptedEnv } from '../src/testing/scriptedEnv.js'
 import { scriptedPolicy } from '../src/testing/scriptedPolicy.js'
-import { randomModel } from './batch.js'
-import { benchConfig, randomIds } from './settings.js'
+import { randomModel } from './shared/batch.js'
+import { benchConfig, randomIds } from './shared/settings.js'
 
 /** An engine on a thread samples, at most so many updates behind: with 0, sampling and learning wait for each other. */
 const MODES = ['lag0', 'lag1', 'lag2'] as const

@@ -1,6 +1,7 @@
 /**
- * Profiles a step: `npm run profile -- train|generate|grpo|serve`. It prints a table and writes a
- * picture. With more than one thread, operators use all of them; everything else runs in this one.
+ * Profiles a step of training, sampling, GRPO or serving: `npm run bench -- profile
+ * train|generate|grpo|serve`. It prints a table and writes a picture. With more than one thread,
+ * operators use all of them; everything else runs in this one.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,7 +21,7 @@ import { peaksOf, runPeakWork } from './profile/peaks.js'
 import { profilePicture } from './profile/picture.js'
 import { recordSessions } from './profile/sessions.js'
 import { profileTable } from './profile/table.js'
-import { type BenchSettings, benchCommand, benchConfig, type TimedRun } from './settings.js'
+import { type BenchSettings, benchCommand, benchConfig, type TimedRun } from './shared/settings.js'
 import { generateWork } from './work/generate.js'
 import { grpoWork } from './work/grpo.js'
 import { serveWork } from './work/serve.js'

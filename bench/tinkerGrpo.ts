@@ -1,10 +1,11 @@
 /**
- * Times GRPO steps on a Tinker server: sampling, a random reward, a policy gradient and an update of
- * an adapter. The sizes are those of bench/grpo.ts. Run it against SkyRL and against our server:
+ * Times GRPO steps on a Tinker server: sampling, a random reward, a policy gradient and an update
+ * of an adapter. The sizes are those of bench/grpo.ts. Run it against SkyRL and against our
+ * server:
  *
- *     npm run bench:tinker-grpo -- --model /tmp/bench-model   # makes the model and ends
+ *     npm run bench -- tinkerGrpo --model /tmp/bench-model   # makes the model and ends
  *     tandem serve /tmp/bench-model --tinker --port 8711
- *     npm run bench:tinker-grpo -- --model /tmp/bench-model --url http://127.0.0.1:8711
+ *     npm run bench -- tinkerGrpo --model /tmp/bench-model --url http://127.0.0.1:8711
  *
  * The first step is reported alone, because servers may compile in it.
  */
@@ -23,7 +24,7 @@ import { initialParams } from '../src/modules/transformer/params.js'
 import { tinkerClient } from '../src/tinker/client/tinkerClient.js'
 import type { TinkerTrainer } from '../src/tinker/client/trainer.js'
 import { floatTensor, integerTensor } from '../src/tinker/protocol/values.js'
-import { randomIds, wholeNumber } from './settings.js'
+import { randomIds, wholeNumber } from './shared/settings.js'
 
 interface Options {
   readonly model: string

@@ -1,6 +1,7 @@
 /**
- * What a server costs a training step: the same updates by a local learner, and by a learner of our own Tinker server in another process.
- * Both have the same model, batches and loss, and all weights are trained. Prints milliseconds and bytes of a step.
+ * Measures the cost of a server for a training step: the same updates by a local learner, and by a
+ * learner of our own Tinker server in another process. Both have the same model, batches and loss,
+ * and all weights are trained. Prints milliseconds and bytes of a step.
  */
 
 import { fork } from 'node:child_process'

@@ -1,9 +1,11 @@
 /**
- * Encoding and decoding, in MB of text per second, in turns with the Rust library (npm `tokenizers`) and with `@huggingface/tokenizers`.
+ * Times encoding and decoding, in MB of text per second, in turns with the Rust library (npm
+ * `tokenizers`) and with `@huggingface/tokenizers`.
  *
- *     npm run bench:tokenizer -- [megabytes] [rounds]
+ *     npm run bench -- tokenizer [megabytes] [rounds]
  *
- * Prints one JSON line for each family and each kind of work: the medians, their spread, and the ratio to the peers (above 1: we are faster).
+ * Prints one JSON line for each family and each kind of work: the medians, their spread, and the
+ * ratio to the peers (above 1: we are faster).
  */
 
 import { readFileSync } from 'node:fs'

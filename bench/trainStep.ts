@@ -4,8 +4,8 @@
  */
 import { selectBackend } from '../src/engine/select.js'
 import { parameterCount } from '../src/modules/transformer/params.js'
-import { ownPeer, pythonPeer, sharedPeer } from './peers.js'
-import { benchConfig, readOptions, runBench } from './settings.js'
+import { ownPeer, pythonPeer, sharedPeer } from './shared/peers.js'
+import { benchConfig, readOptions, runBench } from './shared/settings.js'
 import { trainWork } from './work/train.js'
 
 const PROGRAMS = { torch: sharedPeer('train_step.py'), compiled: ownPeer('trainStepCompiled.py') }

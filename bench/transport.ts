@@ -1,6 +1,7 @@
 /**
- * What a request costs on this side: requests in a second and processor time per request, of the transport and of bare undici, against the
- * same trivial server in another process, in turns.
+ * Measures the cost of a request for the client: requests per second and processor time per
+ * request, of the transport and of bare undici, against the same trivial server in another
+ * process, in turns.
  */
 
 import { fork } from 'node:child_process'

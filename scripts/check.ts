@@ -72,14 +72,14 @@ const CHECKS: readonly (readonly [command: readonly string[], wayOut: string])[]
   [['biome', 'check', '--diagnostic-level=error', ...files], '`npm run fix` formats; other findings are errors'],
   [
     ['tsc', '-p', 'tsconfig.json'],
-    'the first line of each error names the place; `npm run options` writes tables that `optionKinds.js` lacks',
+    'the first line of each error names the place; `npm run make -- options` writes tables that `optionKinds.js` lacks',
   ],
   ...(sources.length === 0
     ? []
     : ([
         [
-          ['tsx', 'scripts/optionKinds.ts', '--check'],
-          '`npm run options` writes the tables of options from their types, for `checkOptions`',
+          ['tsx', 'scripts/make/options.ts', '--check'],
+          '`npm run make -- options` writes the tables of options from their types, for `checkOptions`',
         ],
         [
           ['depcruise', '--config', '.dependency-cruiser.mjs', ...sources],
@@ -91,7 +91,7 @@ const CHECKS: readonly (readonly [command: readonly string[], wayOut: string])[]
     : ([
         [
           ['vitest', 'run', ...tests],
-          '`npm run docs:api` after new public names, `npm run docs:objectives` after new objectives, `npm run prose -- FILE` for lines in the old style',
+          '`npm run make -- api` after new public names, `npm run make -- objectives` after new objectives, `npm run make -- prose FILE` for lines in the old style',
         ],
       ] as const)),
 ]

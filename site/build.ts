@@ -1,13 +1,13 @@
 /**
- * Builds the documentation site into `dist/site`: `npm run site`. The pages are those of the
+ * Builds the documentation site into `dist/site`: `npm run make -- site`. The pages are those of the
  * repository, with a page for each recipe, an API reference made from the doc comments, and the
  * pages that train.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { buildPrograms, workerOf } from '../scripts/guidePrograms.js'
-import { buildTrainingPage } from '../scripts/page.js'
+import { buildPrograms, workerOf } from '../scripts/kit/guidePrograms.js'
+import { buildTrainingPage } from '../scripts/make/page.js'
 import { recipePage, sitePage, sitePath, titleOf, withRunButton } from './markdown.js'
 import { RUNNABLE, SECTIONS } from './pages.js'
 

@@ -62,7 +62,7 @@ const torchrl = new Set(
 )
 
 describe('tables of option kinds', () => {
-  it('are those of the types: `npm run options` writes them', () => {
+  it('are those of the types: `npm run make -- options` writes them', () => {
     const files = optionKindsFiles(program)
     expect(files.size).toBeGreaterThan(0)
     for (const [path, text] of files) expect(readFileSync(path, 'utf8'), path).toBe(text)
@@ -109,7 +109,7 @@ describe('doors', () => {
     expect(names.filter((name, i) => names.indexOf(name) < i)).toEqual([])
   })
 
-  it.each([...surface])('%s is as docs/api has it; npm run docs:api writes it', (door, names) => {
+  it.each([...surface])('%s is as docs/api has it; npm run make -- api writes it', (door, names) => {
     expect(readFileSync(reportFile(door), 'utf8')).toBe(reportOf(door, names))
   })
 

@@ -1,14 +1,11 @@
-/**
- * The style of our sentences: lines in the old style may only become fewer. `npm run prose` counts
- * and lists them.
- */
+/** Lines in the old style may only become fewer: `npm run make -- prose` counts and lists them. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { markedLines, proseCounts } from '../scripts/kit/prose.js'
 import { BUDGET_FILE, exceeded, lowered, readBudget } from '../scripts/kit/proseBudget.js'
 
 describe('prose', () => {
-  it('has no more lines in the old style than its budget; `npm run prose -- PATH` lists them', () => {
+  it('has no more lines in the old style than its budget; `npm run make -- prose PATH` lists them', () => {
     expect(exceeded(readBudget(readFileSync(BUDGET_FILE, 'utf8')), proseCounts(markedLines()))).toEqual([])
   })
 

@@ -1,4 +1,4 @@
-// The gradients of @tensorflow/tfjs-core 4.22.0, joined by scripts/makeGradients.ts. Not edited by hand.
+// The gradients of @tensorflow/tfjs-core 4.22.0, joined by scripts/make/gradients.ts. Not edited by hand.
 // Copyright Google LLC, Apache License 2.0: see NOTICE.
 
 import{Abs,Acos,Acosh,Add,AddN,All,Any,ArgMax,ArgMin,Asin,Asinh,Atan,Atan2,Atanh,AvgPool,AvgPool3D,AvgPool3DGrad,AvgPoolGrad,

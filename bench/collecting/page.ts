@@ -66,7 +66,7 @@ export const collectPage = (results: CollectResults, picture: string): string =>
   return [
     '# Speed of collecting',
     '',
-    'This page is written by `npm run bench:collect -- --page docs/benchmarksCollect.md`. Do not edit it.',
+    'This page is written by `npm run bench -- collect --page docs/benchmarksCollect.md`. Do not edit it.',
     '',
     `- Host: ${machine}. Date: ${date}. Load average of one minute: ${load[0].toFixed(1)} before, ${load[1].toFixed(1)} after; the bench uses one core, so a load well above 1 means that others used the machine, and that rates are too low. The time of the processor suffers less from it.`,
     `- Concurrent rollouts of \`LLMCollector\` play conversations of one turn with a scripted policy, which answers at once or after 50 ms, in a scripted environment; batches of 64 rows. Medians of ${runs} runs.`,

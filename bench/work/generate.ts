@@ -5,7 +5,7 @@ import { liveClock } from '../../src/live/clock.js'
 import { completionKeys, makeGenerator } from '../../src/modules/generation/generator.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
-import { randomIds, type TimedRun } from '../settings.js'
+import { randomIds, type TimedRun } from '../shared/settings.js'
 
 export interface GenerateSizes {
   readonly batch: number

@@ -4,8 +4,8 @@ import { own, scope } from 'tandem-rl/engine'
 import type { DecoderConfig } from 'tandem-rl/models'
 import { algorithmLoss } from 'tandem-rl/objectives'
 import { completionKeys } from 'tandem-rl/serve'
-import { randomModel, ratedBatch } from '../batch.js'
-import { randomIds, type TimedRun } from '../settings.js'
+import { randomModel, ratedBatch } from '../shared/batch.js'
+import { randomIds, type TimedRun } from '../shared/settings.js'
 
 export interface GrpoSizes {
   readonly prompts: number

@@ -4,8 +4,8 @@ import { own, scope } from '../../src/engine/scope.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
-import { mixedRequests, runLoad } from '../engineLoad.js'
-import type { TimedRun } from '../settings.js'
+import { mixedRequests, runLoad } from '../shared/engineLoad.js'
+import type { TimedRun } from '../shared/settings.js'
 
 /** Requests for each one at a time. */
 const TURNS = 2

@@ -6,7 +6,7 @@ import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { makeTrainStep } from '../engine/model.js'
-import { randomIds, type TimedRun } from '../settings.js'
+import { randomIds, type TimedRun } from '../shared/settings.js'
 
 /** Makes a step on the active backend. */
 export const trainWork = (

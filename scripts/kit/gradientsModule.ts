@@ -9,7 +9,7 @@ const CORE = '@tensorflow/tfjs-core'
 /** The folder of tfjs-core's files for bundlers. */
 const FOLDER = dirname(createRequire(import.meta.url).resolve(CORE))
 
-const HEADER = `// The gradients of ${CORE} ${tf.version_core}, joined by scripts/makeGradients.ts. Not edited by hand.
+const HEADER = `// The gradients of ${CORE} ${tf.version_core}, joined by scripts/make/gradients.ts. Not edited by hand.
 // Copyright Google LLC, Apache License 2.0: see NOTICE.
 `
 

@@ -226,7 +226,7 @@ export const limitsPage = (): string =>
     '# Limits',
     '',
     wrapped(
-      'Every number that sizes an allocation has a largest value, which is checked before anything is allocated. This page is written by `npm run docs:limits`.',
+      'Every number that sizes an allocation has a largest value, which is checked before anything is allocated. This page is written by `npm run make -- limits`.',
     ),
     ...LIMIT_GROUPS.flatMap((each) => [
       '',

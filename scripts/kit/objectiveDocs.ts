@@ -254,7 +254,7 @@ const algorithmTable = (): readonly string[] => [
   '',
 ]
 
-const HEAD = `<!-- Made by \`npm run docs:objectives\` from the doc comments of src/objectives: change those. -->
+const HEAD = `<!-- Made by \`npm run make -- objectives\` from the doc comments of src/objectives: change those. -->
 
 # Objectives
 

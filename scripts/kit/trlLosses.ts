@@ -23,7 +23,7 @@ import type { LossNumbers, LossRows } from '../../test/kit/policyLoss.js'
 /** A loss and its gradient, row by row. */
 export type Numbers = Pick<LossNumbers, 'value' | 'gradient'>
 
-/** The input of a case for `checkTrl.py`: rows of numbers, by name, of any rank. */
+/** The input of a case for `peers/trl.py`: rows of numbers, by name, of any rank. */
 interface Asked {
   readonly kind: 'policy' | 'sft' | 'dpo' | 'distillation' | 'advantages'
   readonly settings: Readonly<Record<string, unknown>>

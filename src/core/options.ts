@@ -114,8 +114,9 @@ export const unknownName = (what: string, name: string, known: readonly string[]
  * Rejects unknown options and values of the wrong kind, for callers from plain JavaScript or JSON,
  * which are not type-checked. An option that is `undefined` counts as absent.
  *
- * The table lists the options and their kinds. `npm run options` writes it to the `optionKinds.ts`
- * of the folder, from the type `O`: import it from there, under a name of your choice.
+ * The table lists the options and their kinds. `npm run make -- options` writes it to the
+ * `optionKinds.ts` of the folder, from the type `O`: import it from there, under a name of your
+ * choice.
  *
  * Errors   throws RangeError with the name of the factory, every wrong option, and the valid
  *          options.

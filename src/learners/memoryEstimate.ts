@@ -140,7 +140,7 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
  * overhead of the allocator.
  *
  * Cost     O(layers).
- * Source   `npm run bench:memory` compares it with the peak of a learner's steps: 0.93 to 1.10
+ * Source   `npm run bench -- memory` compares it with the peak of a learner's steps: 0.93 to 1.10
  *          times the peak in eleven of twelve cases, 1.21 times in one with recomputed layers.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {

@@ -1,6 +1,6 @@
 /**
- * Tests that fail on a backend for a reason that is not ours. `npm run test:backend` wants each of
- * them to fail, and no other.
+ * Tests that fail on a backend for a reason that is not ours. `npm run verify -- backend` wants
+ * each of them to fail, and no other.
  */
 import type { BackendName } from '../../src/engine/select.js'
 

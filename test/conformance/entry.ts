@@ -1,6 +1,6 @@
 /**
- * The program that `npm run test:tfjs-conformance` bundles and runs: tfjs-core's own specs, on one
- * backend.
+ * The program that `npm run verify -- tfjsConformance` bundles and runs: tfjs-core's own specs, on
+ * one backend.
  *
  * The bundle holds one copy of tfjs-core, shared by the specs, by the engine under test and by the
  * kernels of the cpu backend. The gradients are those of the package, assets/tfjs/gradients.js.

@@ -1,4 +1,4 @@
-/** `docs/algorithms.md` matches its data: `npm run docs:curves` writes tables and pictures. */
+/** `docs/algorithms.md` matches its data: `npm run make -- curves` writes tables and pictures. */
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { curvesPicture, DATA, filledPage, PAGE, pictureOf, SETUPS } from '../../scripts/kit/learningPage.js'

@@ -1,6 +1,6 @@
 /**
  * `docs/objectives.md` and its figures are what the doc comments and the functions say: `npm run
- * docs:objectives` writes them.
+ * make -- objectives` writes them.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

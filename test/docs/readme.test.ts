@@ -29,15 +29,6 @@ describe('README', () => {
     )
   })
 
-  it('names commands that package.json has', () => {
-    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
-      scripts: Readonly<Record<string, string>>
-    } // our own file
-    const named = [...readme.matchAll(/npm run (?:-s )?([a-z:-]+)/g)].map(([, name]) => name!)
-    expect(named.filter((name) => scripts[name] === undefined)).toEqual([])
-    expect(Object.keys(scripts)).toEqual(expect.arrayContaining(['start', 'test']))
-  })
-
   it('lists every page of the guide, in reading order', () => {
     const listed = readme.split('\n').find((line) => line.startsWith('| [Guide]')) ?? ''
     const linked = [...listed.matchAll(/docs\/guide\/([\w-]+\.md)/g)].map(([, page]) => page!).slice(1) // the first is the title's

@@ -27,7 +27,7 @@ const ENGINE = `await import('./src/doors/engine.js')`
 const UNION = `await import('@tensorflow/tfjs')`
 
 describe('the engine and tfjs-core', () => {
-  it('npm run make:gradients writes the committed assets/tfjs/gradients.js', async () => {
+  it('npm run make -- gradients writes the committed assets/tfjs/gradients.js', async () => {
     expect(readFileSync('assets/tfjs/gradients.js', 'utf8')).toBe(await gradientsModule())
   })
 

@@ -8,9 +8,9 @@ import { startServe } from '../kit/serveProcess.js'
 
 const path = useTemporaryFolder()
 
-/** The virtual environment of scripts/engines/install.sh, whose `vllm` the arena starts for a `model_path`. */
+/** An environment of `scripts/verify/engines/install.sh`, with the `vllm` that the arena starts. */
 const venv = process.env.ENGINES_VENV
-if (venv === undefined) throw new Error('run this test by `ENGINES_VENV=FOLDER npm run test:engines`')
+if (venv === undefined) throw new Error('run this test by `ENGINES_VENV=FOLDER npm run verify -- engines`')
 vi.stubEnv('PATH', [join(venv, 'bin'), process.env.PATH ?? ''].join(delimiter))
 vi.stubEnv('HF_HUB_OFFLINE', '1')
 vi.stubEnv('VLLM_CPU_KVCACHE_SPACE', '1')

@@ -1,4 +1,4 @@
-/** The policy suite on a real `transformers serve`: `npm run test:engines`. */
+/** The policy suite on a real `transformers serve`: `npm run verify -- engines`. */
 import { useEngine } from '../kit/engine.js'
 import { engineTarget } from '../kit/engineTarget.js'
 import { policySuite } from '../kit/policySuite.js'

@@ -1,4 +1,4 @@
-/** The policy suite on a real vLLM: `npm run test:engines`. */
+/** The policy suite on a real vLLM: `npm run verify -- engines`. */
 import { afterAll, beforeAll } from 'vitest'
 import { useEngine } from '../kit/engine.js'
 import { engineTarget, runningAt } from '../kit/engineTarget.js'

@@ -1,5 +1,6 @@
 /**
- * A short, deterministic form of `npm run fuzz`: the corpora and some mutations, without timing.
+ * A short, deterministic form of `npm run verify -- fuzz`: the corpora and some mutations, without
+ * timing.
  */
 import { describe, expect, it } from 'vitest'
 import { child, keyFromSeed } from '../../src/core/key.js'

@@ -1,7 +1,7 @@
-/** The real server that `npm run test:engines` starts, and what is asked of it besides answers. */
+/** The real server that `npm run verify -- engines` starts, and its requests besides answers. */
 import { Client } from 'undici'
 
-/** The server that `scripts/testEngines.ts` started. */
+/** The server that `scripts/verify/engines.ts` started. */
 export interface EngineTarget {
   readonly url: string
   readonly model: string
@@ -10,11 +10,11 @@ export interface EngineTarget {
   readonly logProbsMode: 'raw' | 'processed'
 }
 
-/** Throws without a server: `npm run test:engines` runs these tests. */
+/** Throws without a server: `npm run verify -- engines` runs these tests. */
 export const engineTarget = (): EngineTarget => {
   const told = process.env.ENGINE_TARGET
-  if (told === undefined) throw new Error('run these tests by `npm run test:engines`, which starts a server')
-  return JSON.parse(told) as EngineTarget // written by scripts/testEngines.ts
+  if (told === undefined) throw new Error('run these tests by `npm run verify -- engines`, which starts a server')
+  return JSON.parse(told) as EngineTarget // written by scripts/verify/engines.ts
 }
 
 /** Requests that run on a server with vLLM's metrics. */

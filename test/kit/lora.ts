@@ -56,7 +56,7 @@ export const logitsOfRows = (
 
 /**
  * The results of PEFT with an adapter, written by `test/golden/generate/lora.py` and
- * `scripts/checkLora.py`.
+ * `scripts/verify/peers/lora.py`.
  */
 export interface AdaptedLogits {
   readonly input_ids: readonly (readonly number[])[]

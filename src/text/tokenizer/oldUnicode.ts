@@ -2,7 +2,7 @@
  * Character classes of the Rust library of Hugging Face, whose tables are of Unicode 8 to 13.
  *
  * JavaScript's properties are those of its own, newer Unicode. The tables list the code points that
- * differ, in hexadecimal; `npm run check:tokenizers` compares all code points.
+ * differ, in hexadecimal; `npm run verify -- tokenizers` compares all code points.
  */
 
 /**

@@ -1,4 +1,4 @@
-/** Prompts and judgements of TextArena 0.7.4, as `scripts/recordTextArena.py` recorded them. */
+/** Prompts and judgements of TextArena 0.7.4, recorded by `test/golden/generate/textArena.py`. */
 import { readFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -1,6 +1,6 @@
 /**
  * Losses and weights that look at whole completions, against their equations in float64. TRL's own
- * numbers: `npm run check:trl`.
+ * numbers: `npm run verify -- trl`.
  */
 import { describe, expect, it } from 'vitest'
 import { policyLoss } from '../../../src/objectives/policyLoss.js'

@@ -98,7 +98,8 @@ describe('cleaning up the blanks of decoded texts', () => {
   const insisting = { ...config, clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output: true }
   const endings = [' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're"]
   /**
-   * The result of Transformers for a whole text; `npm run check:tokenizers` compares it with both.
+   * The result of Transformers for a whole text; `npm run verify -- tokenizers` compares it with
+   * both.
    */
   const cleanedText = (text: string): string =>
     endings.reduce((result, ending) => result.replaceAll(ending, ending.trim()), text)

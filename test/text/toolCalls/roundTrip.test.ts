@@ -17,7 +17,7 @@ interface Turn {
   readonly turn: string
 }
 
-/** Made by scripts/checkToolCalls.ts from the templates of trl 1.13.0 and axolotl 0.19.0. */
+/** Made by scripts/verify/toolCalls.ts from the templates of trl 1.13.0 and axolotl 0.19.0. */
 const turns = JSON.parse(readGolden('toolCalls/turns.json')) as readonly Turn[] // a file of this repository
 
 describe('a turn of a public template', () => {

@@ -1,4 +1,4 @@
-/** Logs of other programs, made by their packages from PyPI (`scripts/makeForeignLogs.py`). */
+/** Logs of other programs, made with their packages by `test/golden/generate/foreignLogs.py`. */
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { runChatScenario } from '../../../kit/chatRecordings.js'
 import { type Recording, replayingTransport } from '../../../kit/recordings.js'
 
-/** Made by `scripts/recordExchanges.ts` from a `transformers serve` that really ran. */
+/** Made by `scripts/make/exchanges.ts` from a `transformers serve` that really ran. */
 const recording: Recording = JSON.parse(readFileSync('test/golden/engines/transformers-5.19.0/chat.json', 'utf8'))
 
 describe('exchanges with a real transformers serve', () => {

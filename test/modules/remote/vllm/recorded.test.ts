@@ -4,7 +4,7 @@ import { type Recording, replayingTransport, runScenario } from '../../../kit/re
 
 const FOLDER = 'test/golden/engines/vllm'
 
-/** Made by `scripts/recordExchanges.ts` from servers that really ran. */
+/** Made by `scripts/make/exchanges.ts` from servers that really ran. */
 const recordings = readdirSync(FOLDER).map(
   (file) => [file, JSON.parse(readFileSync(`${FOLDER}/${file}`, 'utf8'))] as const,
 )

@@ -1,5 +1,0 @@
-/** Writes docs/limits.md: `npm run docs:limits`. */
-import { writeFileSync } from 'node:fs'
-import { limitsPage } from './kit/limitsPage.js'
-
-writeFileSync('docs/limits.md', limitsPage())
