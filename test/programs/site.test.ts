@@ -12,7 +12,10 @@ import { usePages } from '../kit/viewPages.js'
 const SITE = resolve('site/dist')
 
 beforeAll(() => {
-  execFileSync('npm', ['run', 'make', '--', 'site'], { stdio: 'pipe', env: { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' } })
+  execFileSync('npm', ['run', 'make', '--', 'site'], {
+    stdio: 'pipe',
+    env: { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' },
+  })
 })
 
 const htmlFiles = (): readonly string[] =>
