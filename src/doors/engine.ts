@@ -7,7 +7,6 @@
  */
 import '../engine/defaultBackend.js'
 
-export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '../data/gradients.js'
 export { type Jitted, jit } from '../engine/jit.js'
 export { masked } from '../engine/masked.js'
 export { BACKEND_NAME } from '../engine/onnxruntime/backend.js'

@@ -7,6 +7,7 @@
  */
 import '../engine/defaultBackend.js'
 
+export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '../data/gradients.js'
 export type { ModuleExport } from '../core/moduleExport.js'
 export type { MaskedTokensOptions } from '../data/applyChatTemplate.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
