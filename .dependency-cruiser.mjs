@@ -1,26 +1,49 @@
 /** The layer table of the architecture: what may import what. Checked by `npm run layers`. */
 
-/** Folder -> folders of `src` that it may import, besides itself. */
+/** Room -> rooms that it may import, besides itself: packages by their names, the kernel's folders of `src` by theirs. */
 const ALLOWED = {
-  core: [],
-  live: ['core'],
-  engine: ['core', 'live'],
-  text: ['core', 'live'],
-  data: ['core', 'engine', 'text', 'live'],
-  envs: ['core', 'engine', 'data', 'text', 'live'],
-  modules: ['core', 'engine', 'data', 'text', 'live'],
-  objectives: ['core', 'engine', 'data'],
-  collectors: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'live'],
-  learners: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'live'],
-  agents: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'collectors', 'live'],
-  run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'learners', 'agents', 'live'],
-  tracking: ['core', 'data', 'text', 'run', 'live'],
-  arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
-  serve: ['core', 'engine', 'data', 'text', 'live', 'modules', 'envs'],
-  tinker: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'learners', 'live', 'serve'],
+  base: [],
+  text: ['base'],
+  'tfjs-onnxruntime': ['base'],
+  live: ['base'],
+  data: ['base', 'tfjs-onnxruntime', 'text', 'live'],
+  envs: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live'],
+  modules: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live'],
+  objectives: ['base', 'tfjs-onnxruntime', 'data'],
+  collectors: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'objectives', 'live'],
+  learners: ['base', 'tfjs-onnxruntime', 'data', 'text', 'modules', 'objectives', 'collectors', 'live'],
+  agents: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'collectors', 'live'],
+  run: [
+    'base',
+    'tfjs-onnxruntime',
+    'data',
+    'text',
+    'envs',
+    'modules',
+    'objectives',
+    'collectors',
+    'learners',
+    'agents',
+    'live',
+  ],
+  tracking: ['base', 'data', 'text', 'run', 'live'],
+  arena: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
+  serve: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live', 'modules', 'envs'],
+  tinker: [
+    'base',
+    'tfjs-onnxruntime',
+    'data',
+    'text',
+    'modules',
+    'objectives',
+    'collectors',
+    'learners',
+    'live',
+    'serve',
+  ],
   view: [
-    'core',
-    'engine',
+    'base',
+    'tfjs-onnxruntime',
     'data',
     'text',
     'modules',
@@ -32,11 +55,11 @@ const ALLOWED = {
     'serve',
     'live',
   ],
-  bench: ['core', 'engine', 'data', 'envs', 'live'],
-  testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
+  bench: ['base', 'tfjs-onnxruntime', 'data', 'envs', 'live'],
+  testing: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'collectors'],
   cli: [
-    'core',
-    'engine',
+    'base',
+    'tfjs-onnxruntime',
     'data',
     'text',
     'modules',
@@ -54,9 +77,9 @@ const ALLOWED = {
   ],
 }
 
-/** Package -> folders that may import it. */
+/** Package of npm -> rooms, or files of them, that may import it. */
 const PACKAGES = {
-  'onnxruntime-node': ['engine/onnxruntime/binding'],
+  'onnxruntime-node': ['tfjs-onnxruntime/onnxruntime/binding'],
   '@huggingface/tokenizers': ['text/tokenizer/pattern'],
   tokenizers: ['text/tokenizer/native'],
   '@huggingface/jinja': ['text/jinja'],
@@ -106,15 +129,27 @@ const PACKAGES = {
   'eventsource-parser': ['live/transport'],
 }
 
-const folders = Object.keys(ALLOWED)
+const rooms = Object.keys(ALLOWED)
+
+/** Rooms that are packages, below `packages`. */
+const PACKAGED = ['base', 'text', 'tfjs-onnxruntime']
+
+/** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
+const pathOf = (place) => {
+  const [room, ...rest] = place.split('/')
+  return [...(PACKAGED.includes(room) ? ['packages', room, 'src'] : ['src', room]), ...rest].join('/')
+}
+
+/** All sources. */
+const SOURCES = '^(src|packages/[^/]+/src)/'
 
 export default {
   forbidden: [
-    { name: 'no-cycles', severity: 'error', from: { path: '^src' }, to: { circular: true } },
+    { name: 'no-cycles', severity: 'error', from: { path: SOURCES }, to: { circular: true } },
     {
       name: 'no-unknown',
       severity: 'error',
-      from: { path: '^src' },
+      from: { path: SOURCES },
       to: { couldNotResolve: true, pathNot: '^@tensorflow/' },
     },
     {
@@ -127,7 +162,7 @@ export default {
     {
       name: 'core-is-pure',
       severity: 'error',
-      from: { path: '^src/core' },
+      from: { path: '^packages/base/src' },
       to: { dependencyTypes: ['npm'], pathNot: 'node_modules/fp-ts' },
     },
     {
@@ -136,8 +171,9 @@ export default {
         'only live, the command line and the door to the native library touch Node; the report reads assets of a package',
       severity: 'error',
       from: {
-        path: '^src',
-        pathNot: '^src/(live|cli|engine/onnxruntime/binding|run/report/reportAssets|arena/report/page|view/server)',
+        path: SOURCES,
+        pathNot:
+          '^(src/(live|cli|run/report/reportAssets|arena/report/page|view/server)|packages/(base/src/host/|tfjs-onnxruntime/src/onnxruntime/binding))',
       },
       to: { dependencyTypes: ['core'] },
     },
@@ -148,20 +184,27 @@ export default {
       from: { path: '^src/modules/transformer/' },
       to: { path: '^src/(modules/(generation|remote)/|data/(generation|engineClient|policy)\\.ts$)' },
     },
-    ...folders.map((folder) => ({
-      name: `layer-${folder}`,
-      comment: `${folder} may import ${ALLOWED[folder].join(', ') || 'nothing'}`,
+    ...rooms.map((room) => ({
+      name: `layer-${room}`,
+      comment: `${room} may import ${ALLOWED[room].join(', ') || 'nothing'}`,
       severity: 'error',
-      from: { path: `^src/${folder}/`, pathNot: '^src/cli/recipeFile' }, // recipes import all of Tandem
-      to: {
-        path: '^src/',
-        pathNot: `^src/(${[folder, ...ALLOWED[folder]].join('|')})/`,
-      },
+      from: { path: `^${pathOf(room)}/`, pathNot: '^src/cli/recipeFile' }, // recipes import all of Tandem
+      to: { path: SOURCES, pathNot: `^(${[room, ...ALLOWED[room]].map(pathOf).join('|')})/` },
     })),
+    {
+      name: 'front-doors',
+      comment: 'a package is imported by its name, and by what its package.json exports',
+      severity: 'error',
+      from: { path: '^(src|packages/([^/]+)/src)/' },
+      to: {
+        path: '^packages/',
+        pathNot: '^packages/($2/|[^/]+/src/(host/)?index[.]ts$|tfjs-onnxruntime/src/scope[.]ts$)',
+      },
+    },
     ...Object.entries(PACKAGES).map(([name, allowed]) => ({
       name: `package-${name}`,
       severity: 'error',
-      from: { path: '^src', pathNot: `^src/(${allowed.join('|')})` },
+      from: { path: SOURCES, pathNot: `^(${allowed.map(pathOf).join('|')})` },
       to: { path: `node_modules/${name}/` },
     })),
   ],
@@ -171,7 +214,7 @@ export default {
     tsConfig: { fileName: 'tsconfig.json' },
     enhancedResolveOptions: {
       exportsFields: ['exports'],
-      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+      conditionNames: ['tandem-source', 'import', 'require', 'node', 'default', 'types'],
     },
   },
 }

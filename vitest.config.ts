@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { SOURCES, SOURCES_ENV } from './test/kit/sources.js'
 import { LONG_STAGE } from './test/kit/stages.js'
 
 /** One seed for every property test: CI sets it, and a failure prints it. */
@@ -8,20 +9,21 @@ const seed = process.env.FC_SEED ?? '20261121'
 const EXCLUDED = [...LONG_STAGE, 'test/engines/**', 'node_modules/**']
 
 /** Tests that a process must be new for: what tfjs has profiled before shows in what it profiles next. */
-const NEW_PROCESS = ['test/engine/onnxruntime/reading.test.ts']
+const NEW_PROCESS = ['packages/tfjs-onnxruntime/test/onnxruntime/reading.test.ts']
 
 /** Folders whose tests leave a process as they found it: their files take turns in one, and most of the modules are loaded once. */
 const TIDY = [
-  ...['agents', 'arena', 'backends', 'bench', 'collectors', 'conformance', 'core', 'data', 'docs', 'engine', 'envs'],
-  ...['fuzz', 'live', 'modules', 'objectives', 'serve', 'run', 'testing', 'text', 'tracking', 'view'],
+  ...['agents', 'arena', 'backends', 'bench', 'collectors', 'conformance', 'data', 'docs', 'envs'],
+  ...['fuzz', 'live', 'modules', 'objectives', 'serve', 'run', 'testing', 'tracking', 'view'],
 ].map((name) => `test/${name}/**/*.test.ts`)
 
 /** Limits are for what hangs, on a machine that is much slower and busier than this one: no test is to be ended by them while it works. */
 export default defineConfig({
+  ...SOURCES,
   test: {
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
-    env: { FC_SEED: seed },
+    env: { FC_SEED: seed, ...SOURCES_ENV },
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 300_000,
@@ -32,7 +34,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'tidy',
-          include: [...TIDY, 'test/*.test.ts'],
+          include: [...TIDY, 'test/*.test.ts', 'packages/*/test/**/*.test.ts'],
           exclude: [...NEW_PROCESS, ...LONG_STAGE],
           isolate: false,
         },

@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { SOURCES, SOURCES_ENV } from './test/kit/sources.js'
 import { LONG_STAGE } from './test/kit/stages.js'
 
 /** As in CI: without what takes longest or is a variation of what others show, and two at a time. */
@@ -34,7 +35,7 @@ const BUNDLERS = ['test/programs/bundlers.test.ts']
 /** The files that take longest: one that starts last would run while nothing else is left. */
 const LONGEST = [
   ...['programs/installed', 'programs/site', 'site/training', 'learning/grpo', 'view/page/safety'],
-  ...['engine/defaultBackend', 'programs/readme'],
+  ...['defaultBackend', 'programs/readme'],
 ].map((name) => `/test/${name}.test.ts`)
 
 /** `LONGEST` in this order, then the others as vitest sorts them. */
@@ -67,10 +68,11 @@ const EXCLUDED = IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS, ...MATRICES] : []
  * the shipped model, kill and resume at full size, and the search for leaks.
  */
 export default defineConfig({
+  ...SOURCES,
   test: {
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
-    env: { FC_SEED: '20261121' },
+    env: { FC_SEED: '20261121', ...SOURCES_ENV },
     pool: 'forks',
     maxWorkers: IS_SHORT ? 2 : 1,
     sequence: { sequencer: LongestFirst },

@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { SOURCES, SOURCES_ENV } from './test/kit/sources.js'
 
 /** Files of many samples: they come last, so that most mutants are found without them. */
 const SLOW = /\.prop\.|[lL]aws/
@@ -14,11 +15,12 @@ class CheapFirst extends BaseSequencer {
 
 /** For `npx stryker run`: the tests of TensorDicts alone, with few samples for each law, one fixed seed, and modules that stay loaded. */
 export default defineConfig({
+  ...SOURCES,
   test: {
     include: ['test/data/tensorDict/**/*.test.ts', 'test/testing/tensorDictLaws*.test.ts'],
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
-    env: { FC_SEED: '20261121', FC_RUNS: '8' },
+    env: { FC_SEED: '20261121', FC_RUNS: '8', ...SOURCES_ENV },
     pool: 'threads',
     isolate: false,
     sequence: { sequencer: CheapFirst },

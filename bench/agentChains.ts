@@ -11,15 +11,16 @@
  * went as it should. verifiers plays them in two ways: its rollout loop alone, and `generate`,
  * which also keeps statistics.
  */
+
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { median } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
 import { Command } from 'commander'
 import { speedRatio } from '../src/bench/statistics.js'
 import { positiveInteger, roundNumber } from '../src/cli/options.js'
-import { median } from '../src/core/quantile.js'
-import { host } from '../src/live/machine.js'
 
 const { chains, concurrent, rounds, ms } = new Command()
   .description('Plays chains of an agent against a scripted server; with VERIFIERS_VENV, verifiers plays them as well.')

@@ -8,16 +8,16 @@ import { isMainThread } from 'node:worker_threads'
 
 if (isMainThread) register(import.meta.url) // Node loads this file again, in the thread of its loader
 
-const SOURCE = new URL('../src/', import.meta.url).href
-const BUILT = new URL('../dist/', import.meta.url).href
+const ROOT = new URL('../', import.meta.url).href
+
+/** Sources of the kernel and of the packages, below the root. */
+const SOURCE = /^((?:packages\/[^/]+\/)?)src\/(.*)\.ts(?=$|\?)/
 
 /** @type {import('node:module').ResolveHook} */
 export const resolve = async (specifier, context, nextResolve) => {
   const resolved = await nextResolve(specifier, context)
-  if (!resolved.url.startsWith(SOURCE)) return resolved
-  return {
-    ...resolved,
-    url: `${BUILT}${resolved.url.slice(SOURCE.length).replace(/\.ts(?=$|\?)/, '.js')}`,
-    format: 'module',
-  }
+  const path = resolved.url.startsWith(ROOT) ? resolved.url.slice(ROOT.length) : ''
+  return SOURCE.test(path)
+    ? { ...resolved, url: ROOT + path.replace(SOURCE, '$1dist/$2.js'), format: 'module' }
+    : resolved
 }

@@ -6,9 +6,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import { dirname, relative } from 'node:path'
+import { host } from '@tandem-rl/base/host'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { Command } from 'commander'
-import { selectBackend } from '../src/engine/select.js'
-import { host } from '../src/live/machine.js'
 import { type CollectResults, collectChart, collectPage } from './collecting/page.js'
 import { type Figures, measure, memoryOf } from './collecting/runs.js'
 

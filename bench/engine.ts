@@ -5,8 +5,8 @@
 
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, loadavg, release, totalmem, type } from 'node:os'
+import { host } from '@tandem-rl/base/host'
 import { Command, InvalidArgumentError } from 'commander'
-import { host } from '../src/live/machine.js'
 import { CONTESTANTS, type Contestant, missing } from './engine/contestants.js'
 import { lineOf, type Outcome } from './engine/figures.js'
 import { type MatchOptions, playMatch } from './engine/match.js'

@@ -10,11 +10,11 @@
 import { resolve } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pathToFileURL } from 'node:url'
+import { type Failure, orThrow } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
 import { Command } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { type Failure, orThrow } from '../src/core/failure.js'
 import type { LLMEngine } from '../src/data/generation.js'
-import { host } from '../src/live/machine.js'
 import { LLMOnDevice } from '../src/modules/generation/onDevice.js'
 import { type LoadResult, type MixOptions, mixedRequests, runLoad } from './shared/engineLoad.js'
 

@@ -5,9 +5,11 @@
  * installed there. Rounds of both alternate, so that load on the machine slows both. `--clock
  * processor` counts the time of the processor alone, for a machine with other work.
  */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import { median } from '@tandem-rl/base'
 import { Command, Option } from 'commander'
 import {
   breakthrough,
@@ -23,7 +25,6 @@ import {
   rockPaperScissors,
   ticTacToe,
 } from 'tandem-rl/games'
-import { median } from '../src/core/quantile.js'
 import { ownPeer } from './shared/peers.js'
 
 /** OpenSpiel's name of each game, ours, and the share of `--games` that is played. */

@@ -1,5 +1,5 @@
 /** Times batched sampling at fixed lengths: the counterpart of the peers' generate.py. */
-import { selectBackend } from '../src/engine/select.js'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { parameterCount } from '../src/modules/transformer/params.js'
 import { pythonPeer, sharedPeer } from './shared/peers.js'
 import { benchConfig, readOptions, runBench } from './shared/settings.js'

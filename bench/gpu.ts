@@ -4,16 +4,16 @@
  *
  * A process has one device, so each row runs in a process of its own.
  */
+
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { keyFromSeed, median } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { Command, Option } from 'commander'
-import { keyFromSeed } from '../src/core/key.js'
-import { median } from '../src/core/quantile.js'
-import { DEVICES, type Device } from '../src/engine/onnxruntime/library.js'
-import { own, scope } from '../src/engine/scope.js'
-import { selectBackend } from '../src/engine/select.js'
+import { DEVICES, type Device } from '../packages/tfjs-onnxruntime/src/onnxruntime/library.js'
 import { lossStep } from '../src/learners/steps/lossStep.js'
-import { host } from '../src/live/machine.js'
 import type { DecoderConfig } from '../src/modules/transformer/config.js'
 import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
 import { makeScorer } from '../src/modules/transformer/scorer.js'

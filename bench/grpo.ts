@@ -4,9 +4,9 @@
  * with `threads` threads in all.
  */
 
-import { selectBackend } from 'tandem-rl/engine'
+import { median } from '@tandem-rl/base'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { parameterCount } from 'tandem-rl/models'
-import { median } from '../src/core/quantile.js'
 import { pythonPeer, sharedPeer } from './shared/peers.js'
 import { benchConfig, readOptions, runBench } from './shared/settings.js'
 import { grpoWork } from './work/grpo.js'

@@ -1,16 +1,13 @@
 /**
- * Measures what an installation of the package takes: `npm run bench -- installSize [--commit
- * COMMIT]`.
+ * Measures what an installation takes: `npm run bench -- installSize`.
  *
- * Packs the working tree, or a commit, installs the tarball with npm in an empty project and
- * prints the size on disk, the packages, onnxruntime's libraries by platform, and the time that
- * TypeScript takes for a recipe of about 100 lines. Needs the npm registry.
+ * Packs the working tree, installs the tarballs with npm in an empty project and prints the size on
+ * disk, the packages, onnxruntime's libraries by platform, and the time that TypeScript takes for a
+ * recipe of about 100 lines. Needs the npm registry.
  */
-import { execFileSync } from 'node:child_process'
-import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
+import { join } from 'node:path'
 import { pack, userProject } from '../test/kit/packed.js'
 
 const RECIPE = 'recipes/numberGuessing.ts'
@@ -22,15 +19,6 @@ const bytesIn = (folder: string): number =>
     .reduce((sum, entry) => sum + (entry.isFile() ? entry.size : 0), 0)
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`
-
-/** Checks out a commit next to the packages of this checkout. */
-const checkout = (commit: string, folder: string): string => {
-  mkdirSync(folder)
-  const archive = execFileSync('git', ['archive', commit], { maxBuffer: 2 ** 30 })
-  execFileSync('tar', ['-x', '-C', folder], { input: archive })
-  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
-  return folder
-}
 
 const printSizes = (modules: string): void => {
   // Cast: the lock file that npm writes into node_modules.
@@ -52,15 +40,13 @@ const printSizes = (modules: string): void => {
     console.log(`  ${megabytes(bytesIn(join(libraries, platform))).padStart(9)}  ${platform}`)
 }
 
-const { values } = parseArgs({ options: { commit: { type: 'string' } } })
 const folder = mkdtempSync(join(tmpdir(), 'tandem-size-'))
 try {
-  const root = values.commit === undefined ? resolve('.') : checkout(values.commit, join(folder, 'source'))
   const project = await userProject(join(folder, 'project'), 'npm')
-  await project.add([await pack(folder, root)])
+  await project.add([], await pack(folder))
   printSizes(join(project.folder, 'node_modules'))
   await project.add(['@types/node@20'])
-  const recipe = readFileSync(join(root, RECIPE), 'utf8')
+  const recipe = readFileSync(RECIPE, 'utf8')
   console.log(`TypeScript, ${RECIPE}, ${recipe.trim().split('\n').length} lines, skipLibCheck:`)
   for (const line of await project.diagnostics(recipe, { skipLibCheck: true, types: ['node'] }))
     console.log(`  ${line}`)

@@ -3,10 +3,11 @@
  * way of training: `npm run bench -- memory`. Prints one JSON line for each, with the ratio of
  * estimate and measurement.
  */
+
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { own, scope, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { adamW, GRPOLoss, keyFromSeed, localLearner, memoryEstimate, orThrow } from 'tandem-rl'
-import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { initialLora, loraConfig, type MemoryRequest, parameterCount } from 'tandem-rl/models'
 import { randomModel, ratedBatch } from './shared/batch.js'
 import { benchConfig, randomIds } from './shared/settings.js'

@@ -3,18 +3,19 @@
  * train|generate|grpo|serve`. It prints a table and writes a picture. With more than one thread,
  * operators use all of them; everything else runs in this one.
  */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
+import { median } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
+import { BACKEND_NAME } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { Argument, Option } from 'commander'
-import { median } from '../src/core/quantile.js'
-import { BACKEND_NAME } from '../src/engine/onnxruntime/backend.js'
-import { loadOnnxRuntime } from '../src/engine/onnxruntime/binding.js'
-import type { OnnxRuntime } from '../src/engine/onnxruntime/library.js'
-import { connectOnnxRuntime } from '../src/engine/register.js'
-import { host } from '../src/live/machine.js'
+import { loadOnnxRuntime } from '../packages/tfjs-onnxruntime/src/onnxruntime/binding.js'
+import type { OnnxRuntime } from '../packages/tfjs-onnxruntime/src/onnxruntime/library.js'
+import { connectOnnxRuntime } from '../packages/tfjs-onnxruntime/src/register.js'
 import { parameterCount } from '../src/modules/transformer/params.js'
 import { GROUPINGS, type Grouping, type StepFigures, stepFigures } from './profile/figures.js'
 import { peaksOf, runPeakWork } from './profile/peaks.js'

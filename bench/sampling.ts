@@ -11,11 +11,10 @@
  */
 
 import { execFileSync } from 'node:child_process'
+import { keyFromSeed, median, normals } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
 import { Command } from 'commander'
-import { keyFromSeed, normals } from '../src/core/key.js'
-import { median } from '../src/core/quantile.js'
 import type { SamplingParams } from '../src/data/generation.js'
-import { host } from '../src/live/machine.js'
 import type { NextToken } from '../src/modules/generation/runner/modelRunner.js'
 import { countTokens } from '../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../src/modules/generation/sampling/params.js'

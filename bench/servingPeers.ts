@@ -10,22 +10,21 @@
  * ones have a prompt of 32 and a completion of 128 tokens, `mixed` ones 8 to 255 of each. vLLM and
  * Tandem return log-probabilities; node-llama-cpp has none of the model's distribution.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { child, keyFromSeed, median, orThrow, uniformInteger } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { Command, Option } from 'commander'
 import { Pool } from 'undici'
 import { speedRatio } from '../src/bench/statistics.js'
 import { positiveInteger, roundNumber } from '../src/cli/options.js'
-import { orThrow } from '../src/core/failure.js'
-import { child, keyFromSeed, uniformInteger } from '../src/core/key.js'
-import { median } from '../src/core/quantile.js'
-import { scope } from '../src/engine/scope.js'
-import { selectBackend } from '../src/engine/select.js'
-import { host } from '../src/live/machine.js'
 import { newModel } from '../src/modules/pretrained/newModel.js'
 import { hostArrays } from '../src/modules/pretrained/pretrained.js'
 import { saveModel } from '../src/modules/pretrained/saveModel.js'

@@ -18,12 +18,12 @@
  */
 
 import { execFileSync } from 'node:child_process'
+import { median } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
+import { own, scope, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { Command } from 'commander'
-import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { data, get, index, type Leaf, set, stack, TensorDict } from 'tandem-rl/tensordict'
-import { median } from '../src/core/quantile.js'
-import { host } from '../src/live/machine.js'
 import { ownPeer, peerPython } from './shared/peers.js'
 
 const command = new Command()

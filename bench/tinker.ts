@@ -3,12 +3,13 @@
  * a step, by the number of rollouts in flight. A scripted server in another process gives fixed
  * answers: it holds the results of all rollouts until every one of them was requested.
  */
+
 import { fork } from 'node:child_process'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { cpus, loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { orThrow } from '../src/core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { tinkerClient } from '../src/tinker/client/tinkerClient.js'
 import { floatTensor, integerTensor } from '../src/tinker/protocol/values.js'
 

@@ -9,14 +9,13 @@
  *
  * The first step is reported alone, because servers may compile in it.
  */
+
 import { existsSync } from 'node:fs'
+import { child, keyFromSeed, median, orThrow, uniform } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { Command } from 'commander'
-import { orThrow } from '../src/core/failure.js'
-import { child, keyFromSeed, uniform } from '../src/core/key.js'
-import { median } from '../src/core/quantile.js'
-import { scope } from '../src/engine/scope.js'
-import { selectBackend } from '../src/engine/select.js'
-import { host } from '../src/live/machine.js'
 import { newModel } from '../src/modules/pretrained/newModel.js'
 import { hostArrays } from '../src/modules/pretrained/pretrained.js'
 import { saveModel } from '../src/modules/pretrained/saveModel.js'

@@ -10,11 +10,10 @@
 
 import { readFileSync } from 'node:fs'
 import * as library from '@huggingface/tokenizers'
+import { median, orThrow } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
+import { textTokenizer } from '@tandem-rl/text'
 import { Tokenizer as RustTokenizer } from 'tokenizers'
-import { orThrow } from '../src/core/failure.js'
-import { median } from '../src/core/quantile.js'
-import { host } from '../src/live/machine.js'
-import { textTokenizer } from '../src/text/tokenizer/textTokenizer.js'
 
 const [megabytes = 0.25, rounds = 5] = process.argv.slice(2).map(Number)
 
@@ -33,7 +32,12 @@ const { Tokenizer: PureTokenizer } = library as unknown as {
 }
 
 /** The documentation of this project, repeated: prose, code, tables. */
-const source = ['docs/parity.md', 'docs/benchmarks.md', 'CONTRIBUTING.md', 'src/text/tokenizer/textTokenizer.ts']
+const source = [
+  'docs/parity.md',
+  'docs/benchmarks.md',
+  'CONTRIBUTING.md',
+  'packages/text/src/tokenizer/textTokenizer.ts',
+]
   .map((path) => readFileSync(path, 'utf8'))
   .join('\n')
 const lines = source

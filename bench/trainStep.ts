@@ -2,7 +2,7 @@
  * Times the forward and backward pass of next-token cross-entropy: see the peers' train_step.py.
  * `--peer compiled` is the same program by `torch.compile`, which needs a C++ compiler.
  */
-import { selectBackend } from '../src/engine/select.js'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { parameterCount } from '../src/modules/transformer/params.js'
 import { ownPeer, pythonPeer, sharedPeer } from './shared/peers.js'
 import { benchConfig, readOptions, runBench } from './shared/settings.js'

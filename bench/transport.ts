@@ -8,8 +8,8 @@ import { fork } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { median } from '@tandem-rl/base'
 import { Agent, request } from 'undici'
-import { median } from '../src/core/quantile.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
 
 const ANSWER = JSON.stringify({ ids: Array.from({ length: 200 }, (_, i) => i) })

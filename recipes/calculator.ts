@@ -1,10 +1,11 @@
 /**
  * Tool use by GRPO: over several turns, a model that mostly guesses learns to call a calculator.
  */
+
+import { appendMessage, History, message, toolResult } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'
 import { trainModel } from 'tandem-rl/run'
-import { appendMessage, History, message, toolResult } from 'tandem-rl/text'
 import { calculator, SimpleToolTransform, ToolRegistry } from 'tandem-rl/tools'
 
 /** Generates sums and products. Even indices are used for training, odd ones for evaluation. */

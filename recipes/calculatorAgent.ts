@@ -1,9 +1,10 @@
 /** A tiny model that mostly guesses learns by GRPO to call a calculator. */
+
+import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { type AgentOptions, AsyncVerlConfig, AutoAgent, agentMonitor } from 'tandem-rl/agents'
 import type { AgentTask } from 'tandem-rl/datasets'
 import { type ChatFormat, makeParams } from 'tandem-rl/models'
-import { History, message } from 'tandem-rl/text'
 import { calculator } from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {

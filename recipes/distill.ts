@@ -1,9 +1,10 @@
 /** On-policy distillation: a student samples, and a teacher scores every sampled token. */
+
+import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { supervisedCompletion } from 'tandem-rl/datasets'
 import { sharedParams } from 'tandem-rl/models'
 import { DATASET_HELP, exportsOf, learnerParts, teacherRater, trainModel } from 'tandem-rl/run'
-import { History, message } from 'tandem-rl/text'
 
 /** Trains a default teacher: the student after a few supervised steps on worked solutions. */
 const taughtTeacher = (model: T.Pretrained, key: T.Key, context: T.BuildContext): Promise<T.Pretrained> => {

@@ -1,9 +1,10 @@
 /** Direct preference optimization: trains a model on pairs of preferred and rejected answers. */
+
+import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { openRows, PREFERENCE_ROW, type PreferencePair, supervisedCompletion } from 'tandem-rl/datasets'
 import { sharedParams } from 'tandem-rl/models'
 import { closing, exportsOf, learnerParts, pairRater } from 'tandem-rl/run'
-import { History, message } from 'tandem-rl/text'
 
 /**
  * Word problems with a worked solution as the chosen answer and a bare result as the rejected one.

@@ -1,8 +1,9 @@
 /** Number guessing by GRPO: in a game of several turns, a random guesser learns to follow hints. */
+
+import { appendMessage, History, message, textOf } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'
 import { BARE_CHAT } from 'tandem-rl/models'
-import { appendMessage, History, message, textOf } from 'tandem-rl/text'
 
 /** With three guesses, bisection finds each of 7 numbers; random guessing finds 37 % of them. */
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {

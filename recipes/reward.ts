@@ -1,8 +1,9 @@
 /** Reward model: trains a value head on a decoder to predict which of two answers is preferred. */
+
+import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { openRows, PREFERENCE_ROW, type PreferencePair, supervisedCompletion } from 'tandem-rl/datasets'
 import { learnerParts } from 'tandem-rl/run'
-import { History, message } from 'tandem-rl/text'
 
 /** Word problems with a right and a wrong answer. Only the final number differs. */
 const rightOrWrong = (key: T.Key, count: number): readonly PreferencePair[] => {

@@ -1,8 +1,9 @@
 /** Supervised fine-tuning on conversations; by default, on worked solutions of word problems. */
+
+import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { CONVERSATION_ROW, openRows, supervisedCompletion } from 'tandem-rl/datasets'
 import { closing, exportsOf, learnerParts } from 'tandem-rl/run'
-import { History, message } from 'tandem-rl/text'
 
 /**
  * Generated word problems with worked solutions. The embedded model mostly answers without working.

@@ -1,9 +1,10 @@
 /** A tiny model that buys carelessly learns by GRPO to buy what was asked for. */
+
+import { History, type Message, message, textOf } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { AsyncVerlConfig, AutoAgent } from 'tandem-rl/agents'
 import { BARE_CHAT, makeParams } from 'tandem-rl/models'
 import { worldReward } from 'tandem-rl/rewards'
-import { History, type Message, message, textOf } from 'tandem-rl/text'
 import * as S from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {

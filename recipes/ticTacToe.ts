@@ -1,9 +1,10 @@
 /** Tic-tac-toe: a model that makes random moves learns not to lose against perfect play. */
+
+import { History, message, textOf } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { gameRun, gameSettings, gameTokenEnv, type PromptScene, seatTasks, soloGame } from 'tandem-rl/agents'
 import { ticTacToe as game, minimaxStrategy, policyStrategy, uniformGamePolicy } from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
-import { History, message, textOf } from 'tandem-rl/text'
 
 const settings = T.withDefaults(gameSettings, {
   ...{ steps: 60, tasks: { prompts: 256, group: 1 }, sampling: { maxNewTokens: 3 } },

@@ -4,8 +4,9 @@
  * them directly, and the tests of rules that the files can break. `npm test` runs everything.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { basename, dirname, join, relative } from 'node:path'
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, dirname, relative } from 'node:path'
+import { isSource, TEST_FOLDERS, typeScriptBelow } from './kit/workspace.js'
 
 /** Most test files that run because they import a changed file. */
 const MOST_TESTS = 12
@@ -26,30 +27,27 @@ if (missing.length > 0 || files.length === 0) {
   process.exit(1)
 }
 
-const sources = files.filter((file) => file.startsWith('src/') && file.endsWith('.ts'))
-const allTests = readdirSync('test', { recursive: true, encoding: 'utf8' })
-  .map((name) => join('test', name))
-  .filter((name) => name.endsWith('.test.ts'))
+const sources = files.filter((file) => isSource(file) && file.endsWith('.ts'))
+const allTests = TEST_FOLDERS.flatMap(typeScriptBelow).filter((name) => name.endsWith('.test.ts'))
 
 /** Returns true if a test is named after a source: `test/envs/x.test.ts`, `x.golden.test.ts`. */
 const isOwnTest = (test: string, source: string): boolean => {
   const name = basename(source, '.ts')
   return (
-    dirname(test).slice('test/'.length) === dirname(source).slice('src/'.length) &&
-    basename(test).startsWith(`${name}.`)
+    dirname(test) === dirname(source).replace(/(^|\/)src(?=\/|$)/, '$1test') && basename(test).startsWith(`${name}.`)
   )
 }
 
 const imports = (test: string, source: string): boolean =>
-  readFileSync(test, 'utf8').includes(`/${source.replace(/\.ts$/, '.js')}'`)
+  readFileSync(test, 'utf8').includes(`/${source.replace(/^.*?(?=src\/)/, '').replace(/\.ts$/, '.js')}'`)
 
 const own = allTests.filter((test) => sources.some((source) => isOwnTest(test, source)))
 const importing = allTests.filter((test) => !own.includes(test) && sources.some((source) => imports(test, source)))
 
 /** Tests of rules, and the files that can break them. */
 const RULES: readonly (readonly [RegExp, readonly string[]])[] = [
-  [/^src\//, ['test/architecture.test.ts', 'test/prose.test.ts']],
-  [/^src\/(doors\/|index\.ts)/, ['test/doors.test.ts']],
+  [/^(src|packages\/[^/]+\/src)\//, ['test/architecture.test.ts', 'test/prose.test.ts']],
+  [/^(src\/doors\/|(packages\/[^/]+\/)?src\/index\.ts)/, ['test/doors.test.ts']],
   [/^src\/objectives\//, ['test/docs/objectives.test.ts']],
   [
     /^(docs|README|CHANGELOG|CONTRIBUTING)/,

@@ -12,12 +12,13 @@ import {
   valuesWithoutCaller,
 } from './kit/house.js'
 import { publicProgram, publicSurface } from './kit/publicSurface.js'
+import { SOURCE_FOLDERS } from './kit/workspace.js'
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
 const top = ([first]: readonly Counted[]): string => (first === undefined ? 'none' : `${first.count} (${first.place})`)
 
 const surface = publicSurface(publicProgram())
-const src = readSources(['src'])
+const src = readSources(SOURCE_FOLDERS)
 const all = [...src, ...readSources(['recipes', 'bench', 'examples', 'assets/project'])]
 
 say('Names per door')

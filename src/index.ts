@@ -3,14 +3,49 @@
  *
  * The root is for everybody who trains a model: environments and transforms, the collector,
  * advantages, losses, learners, runs and recipes, failures and random keys. Everything else has a
- * door of its own, named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve`
+ * door of its own, named after the job: `@tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve`
  * and so on. A name has one door. `TD` is the door `tandem-rl/tensordict` as a namespace. `pipe`,
  * `E` and `TE` are fp-ts's, `tf` is tfjs-core and `z` is zod: programs need no dependency on them.
  *
  * @module
  */
-import './engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
+export {
+  type Calendar,
+  type Clock,
+  type ConfigFailure,
+  child,
+  constant,
+  cosine,
+  describe,
+  type Failure,
+  FailureError,
+  type FileFailure,
+  type Files,
+  type FormatFailure,
+  fileFailure,
+  formatKey,
+  type Ids,
+  type Key,
+  keyFromSeed,
+  linear,
+  type ModelFailure,
+  normals,
+  type Output,
+  type OutputFailure,
+  orThrow,
+  parseKey,
+  permutation,
+  type Schedule,
+  type TemplateFailure,
+  type Timers,
+  uniform,
+  uniformInteger,
+  uniforms,
+  warmUp,
+} from '@tandem-rl/base'
+export { liveCalendar, liveClock, liveOutput } from '@tandem-rl/base/host'
 export * as tf from '@tensorflow/tfjs-core'
 export * as E from 'fp-ts/lib/Either.js'
 export { pipe } from 'fp-ts/lib/function.js'
@@ -28,33 +63,6 @@ export {
 } from './collectors/llmCollector.js'
 export type { CollectedBatch, TurnEntries } from './collectors/rollouts/turnRows.js'
 export { inProcessUpdater, type WeightUpdater } from './collectors/weightSync.js'
-export type { Calendar, Clock, Files, Ids, Output, Timers } from './core/capabilities.js'
-export {
-  type ConfigFailure,
-  describe,
-  type Failure,
-  FailureError,
-  type FileFailure,
-  type FormatFailure,
-  fileFailure,
-  type ModelFailure,
-  type OutputFailure,
-  orThrow,
-  type TemplateFailure,
-} from './core/failure.js'
-export {
-  child,
-  formatKey,
-  type Key,
-  keyFromSeed,
-  normals,
-  parseKey,
-  permutation,
-  uniform,
-  uniformInteger,
-  uniforms,
-} from './core/key.js'
-export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule.js'
 export {
   type ApplyChatTemplateOptions,
   applyChatTemplate,
@@ -174,10 +182,8 @@ export type { OffPolicyOptions } from './learners/offPolicy.js'
 export { chatBatch, pairBatch } from './learners/textBatch.js'
 export { type MaskedBatch, preferenceBatch, tokenBatch } from './learners/tokenBatch.js'
 export type { LoraOptions } from './learners/trainable.js'
-export { liveCalendar, liveClock } from './live/clock.js'
 export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
-export { liveOutput } from './live/output.js'
 export { type HistoryPolicyOptions, historyPolicy } from './modules/historyPolicy.js'
 export { loadPretrained, type ModelText, type Pretrained } from './modules/pretrained/pretrained.js'
 export { saveModel } from './modules/pretrained/saveModel.js'

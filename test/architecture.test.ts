@@ -7,12 +7,13 @@ import { dirname, join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { functionLengths, namesExportedTwice, optionFields, readSources, twoWayFolders } from '../scripts/kit/house.js'
+import { isSource, SOURCE_FOLDERS } from '../scripts/kit/workspace.js'
 
 const MAX_FILE_LINES = 400
 const MAX_FUNCTION_LINES = 60
 const MAX_PARAMETERS = 3
 
-const sources = readSources(['src', 'bench', 'scripts'])
+const sources = readSources([...SOURCE_FOLDERS, 'bench', 'scripts'])
 const parsed = sources.map(({ tree }) => tree)
 
 /** Every node of a tree that is of a kind. */
@@ -91,14 +92,17 @@ describe('names', () => {
   })
 })
 
-describe('folders of src', () => {
+describe('folders of sources', () => {
   it('import in one direction: if files of A import files of B, no file of B imports one of A', () => {
     expect(twoWayFolders(sources)).toEqual([])
   })
 
-  const folders = [...new Set(sources.map(({ path }) => dirname(path)))].filter((path) =>
-    /^src(\/(?!doors)|$)/.test(path),
+  const folders = [...new Set(sources.map(({ path }) => dirname(path)))].filter(
+    (path) => isSource(`${path}/`) && !path.startsWith('src/doors'),
   )
+
+  /** `text/jinja` for `packages/text/src/jinja`, and `data` for `src/data`. */
+  const titleOf = (folder: string): string => folder.replace(/^packages\/([^/]+)\/src/, '$1').replace(/^src\//, '')
 
   /** The paragraph below the title of a folder's README.md, as one line. */
   const described = new Map(
@@ -112,10 +116,12 @@ describe('folders of src', () => {
 
   it('are described in their README.md: what they hold, and what they do not', () => {
     const filesOf = (folder: string): number => sources.filter(({ path }) => dirname(path) === folder).length
-    expect(folders.filter((folder) => !described.has(folder) && (filesOf(folder) > 1 || folder === 'src'))).toEqual([])
+    expect(
+      folders.filter((folder) => !described.has(folder) && (filesOf(folder) > 1 || SOURCE_FOLDERS.includes(folder))),
+    ).toEqual([])
     const wrong = [...described].filter(
       ([folder, { title, text }]) =>
-        title !== `# ${folder.replace('src/', '')}` || !/^This folder holds .+\. It does not hold .+\.$/.test(text),
+        title !== `# ${titleOf(folder)}` || !/^This folder holds .+\. It does not hold .+\.$/.test(text),
     )
     expect(wrong).toEqual([])
     expect(described.size).toBeGreaterThan(60)
@@ -135,7 +141,7 @@ describe('folders of src', () => {
 /** Functions with closures over 120 lines of code. They may only become shorter. */
 const LONG_CLOSURES: Readonly<Record<string, number>> = {
   'src/modules/generation/scheduler.ts': 260,
-  'src/engine/onnxruntime/backend.ts': 234,
+  'packages/tfjs-onnxruntime/src/onnxruntime/backend.ts': 234,
   'src/serve/capture/app.ts': 196,
 }
 
@@ -146,7 +152,7 @@ const LONG_CLOSURES: Readonly<Record<string, number>> = {
 const LARGE_RECORDS: Readonly<Record<string, number>> = {
   'src/data/capture/records.ts': 15, // a sampling record in a journal of captured sessions
   'src/modules/lora/adapterConfig.ts': 15, // PEFT's adapter_config.json
-  'src/text/tokenizer/files.ts': 13, // tokenizer_config.json
+  'packages/text/src/tokenizer/files.ts': 13, // tokenizer_config.json
   'src/live/transport/settings.ts': 15,
   'src/view/query.ts': 22, // the query of the viewer's list of rollouts
   'src/serve/requests/responses.ts': 13, // a request of OpenAI's Responses API
@@ -154,7 +160,7 @@ const LARGE_RECORDS: Readonly<Record<string, number>> = {
 
 describe('budgets with closures and schema fields', () => {
   it('no function is longer than 120 lines with its closures, or longer than it was', () => {
-    const src = functionLengths(sources).filter(({ place }) => place.startsWith('src/'))
+    const src = functionLengths(sources).filter(({ place }) => isSource(place))
     expect(src.filter(({ place, count }) => count > (LONG_CLOSURES[place.split(':')[0]!] ?? 120))).toEqual([])
   })
 
@@ -170,9 +176,7 @@ describe('every record', () => {
     const isGrouping = (node: ts.Node): node is ts.SpreadAssignment =>
       ts.isSpreadAssignment(node) && ts.isObjectLiteralExpression(node.expression)
     expect(
-      everywhere((file) =>
-        file.fileName.startsWith('src/') ? nodesOf(file, isGrouping).map((node) => place(file, node)) : [],
-      ),
+      everywhere((file) => (isSource(file.fileName) ? nodesOf(file, isGrouping).map((node) => place(file, node)) : [])),
     ).toEqual([])
   })
 })
@@ -189,9 +193,9 @@ describe('every function', () => {
   })
 
   it(`has at most ${MAX_PARAMETERS} parameters if others call it, one more if it is a helper of its own file`, () => {
-    const foreign = ['src/engine/onnxruntime/', 'src/engine/ops/'] // signatures of tfjs and of ONNX
+    const foreign = ['packages/tfjs-onnxruntime/src/onnxruntime/', 'packages/tfjs-onnxruntime/src/ops/'] // signatures of tfjs and of ONNX
     const allowed = [
-      'src/core/key.ts', // two words of key, two of counter, as in the definition of Threefry
+      'packages/base/src/key.ts', // two words of key, two of counter, as in the definition of Threefry
     ]
     expect(
       everywhere((file) =>
@@ -228,7 +232,7 @@ describe('every type', () => {
   })
 
   it('has read-only fields if others see it', () => {
-    const engine = 'src/engine/onnxruntime/' // counts references and records graphs
+    const engine = 'packages/tfjs-onnxruntime/src/onnxruntime/' // counts references and records graphs
     const isExportedField = (node: ts.PropertySignature): boolean =>
       ts.isInterfaceDeclaration(node.parent) &&
       node.parent.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) === true

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DOORS } from '../scripts/kit/doors.js'
 import { optionKindsFiles } from '../scripts/kit/optionKinds.js'
 import { publicProgram, publicSurface, REPORT, reportFile, reportOf } from '../scripts/kit/publicSurface.js'
+import { SOURCE_FOLDERS } from '../scripts/kit/workspace.js'
 import { runProgram, withPackages } from './kit/packages.js'
 
 interface TorchRLNames {
@@ -16,7 +17,16 @@ const program = publicProgram()
 const surface = publicSurface(program)
 
 /** Doors that run where nothing computes. `tensordict` needs tfjs-core: tensors are its leaves. */
-const LIGHT = { text: [], datasets: [], games: [], tracking: [], tensordict: ['@tensorflow/tfjs-core'] } as const
+const LIGHT = {
+  './src/doors/datasets.js': [],
+  './src/doors/games.js': [],
+  './src/doors/tracking.js': [],
+  './src/doors/tensordict.js': ['@tensorflow/tfjs-core'],
+  '@tandem-rl/base': [],
+  '@tandem-rl/base/host': [],
+  '@tandem-rl/text': [],
+  '@tandem-rl/tfjs-onnxruntime/scope': ['@tensorflow/tfjs-core'],
+} as const
 
 /**
  * Prints the packages of CommonJS that an import loads: tfjs, its backends and onnxruntime are
@@ -29,6 +39,11 @@ const names = Object.keys(createRequire(import.meta.url).cache).map((file) => fi
 const heavy = names.filter((name) => name.startsWith('@tensorflow/') || name.startsWith('onnxruntime'))
 console.log(JSON.stringify([...new Set(heavy.map((name) => name.split('/').slice(0, name[0] === '@' ? 2 : 1).join('/')))]))
 `
+
+/** Returns true if the package of a door declares a name, and not a package that it depends on. */
+const isHome = (door: string, file: string): boolean =>
+  /^packages\/[^/]+/.exec(file)?.[0].replace('packages', '@tandem-rl') === /^@tandem-rl\/[^/]+/.exec(door)?.[0] &&
+  (door !== '@tandem-rl/tfjs-onnxruntime' || !file.endsWith('/src/scope.ts'))
 
 const folder = mkdtempSync(join(tmpdir(), 'tandem-doors-'))
 beforeAll(() => void withPackages(folder, {}))
@@ -87,14 +102,16 @@ describe('names of the public surface', () => {
 })
 
 describe('doors', () => {
-  it('are the files of src/doors and the root', () => {
+  it('are the index of each package, the files of src/doors, and parts that load less', () => {
     const files = readdirSync('src/doors').map((file) => join('src/doors', file))
-    expect([...DOORS.values()].sort()).toEqual(['src/index.ts', ...files].sort())
+    const parts = ['packages/base/src/host/index.ts', 'packages/tfjs-onnxruntime/src/scope.ts']
+    const indexes = SOURCE_FOLDERS.map((folder) => `${folder}/index.ts`)
+    expect([...DOORS.values()].sort()).toEqual([...indexes, ...files, ...parts].sort())
   })
 
   it('begin with a paragraph that names their audience', () => {
     for (const file of DOORS.values()) {
-      const [comment = ''] = /^\/\*\*[\s\S]*?\*\//.exec(readFileSync(file, 'utf8')) ?? []
+      const [comment = ''] = /\/\*\*[\s\S]*?\*\//.exec(readFileSync(file, 'utf8')) ?? []
       expect(comment, file).toMatch(/\bfor (those|everybody)\b/i)
     }
   })
@@ -103,8 +120,10 @@ describe('doors', () => {
     expect(surface.get('tandem-rl')!.length).toBeLessThanOrEqual(300)
   })
 
-  it('export every name once: no two doors have the same', () => {
-    const names = [...surface.values()].flatMap((each) => each.map(({ name }) => name))
+  it('export every name once: no two doors of the kernel have the same, and no two packages', () => {
+    const names = [...surface].flatMap(([door, each]) =>
+      each.filter(({ file }) => isHome(door, file)).map(({ name }) => name),
+    )
     expect(names.length).toBeGreaterThan(1000)
     expect(names.filter((name, i) => names.indexOf(name) < i)).toEqual([])
   })
@@ -121,8 +140,8 @@ describe('doors', () => {
     ).toEqual([...DOORS.keys()].map(reportFile).sort())
   })
 
-  it.each(Object.entries(LIGHT))('tandem-rl/%s loads no onnxruntime and no backend', async (door, loaded) => {
-    const { stdout, stderr } = await loadedBy(`./src/doors/${door}.js`)
+  it.each(Object.entries(LIGHT))('%s loads no onnxruntime and no backend', async (door, loaded) => {
+    const { stdout, stderr } = await loadedBy(door)
     expect(stderr).toBe('')
     expect(JSON.parse(stdout)).toEqual(loaded)
   })

@@ -3,15 +3,16 @@
  * client, against a server that repeats all that it received, and in every file of recorded
  * exchanges.
  */
+
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { keyFromSeed, describe as told } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import type { Either } from 'fp-ts/lib/Either.js'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { describe as told } from '../src/core/failure.js'
-import { keyFromSeed } from '../src/core/key.js'
 import type { HistoryPrompt, Policy, TokenPrompt } from '../src/data/policy.js'
 import { data, ragged } from '../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../src/data/tensorDict/tensorDict.js'
@@ -20,7 +21,6 @@ import { aiSDKWrapper } from '../src/modules/remote/chat/aiSDKWrapper.js'
 import { OpenAIWrapper } from '../src/modules/remote/chat/openAIWrapper.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
 import { vLLMWrapper } from '../src/modules/remote/vllm/vLLMWrapper.js'
-import { History, message } from '../src/text/history/history.js'
 
 /** Not of the form of any provider's keys: only whoever holds it can know that it is one. */
 const PLANTED = 'Zq7.planted+key/0815='

@@ -1,16 +1,14 @@
 /** Runs of `LLMCollector` with a scripted policy that takes no time or some, and what they take. */
 
 import { setTimeout } from 'node:timers/promises'
+import { keyFromSeed, median, orThrow } from '@tandem-rl/base'
+import { liveUsage } from '@tandem-rl/base/host'
+import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { benchmark } from '../../src/bench/benchmark.js'
 import type { RoundContext } from '../../src/bench/subject.js'
 import { collectorSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { median } from '../../src/core/quantile.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
-import { liveTensors } from '../../src/engine/scope.js'
-import { liveUsage } from '../../src/live/machine.js'
 import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
 import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 

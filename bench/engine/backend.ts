@@ -1,10 +1,10 @@
 /** Loading the backend that a process measures. */
+
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { activeRecordingBackend, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { activeRecordingBackend } from '../../src/engine/register.js'
-import { selectBackend } from '../../src/engine/select.js'
 import type { Settle } from './body.js'
 
 /** Packages that bring a backend, best first. */

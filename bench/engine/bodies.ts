@@ -1,7 +1,8 @@
 /** The measured programs in TensorFlow.js. Each has its counterpart of the same name in `peer.py`. */
+
+import { type Jitted, jit } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { type Jitted, jit } from '../../src/engine/jit.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { type Body, meanSquare, type Settle, sizeOf } from './body.js'
 import { modelBody } from './modelBodies.js'
 import { noise } from './noise.js'

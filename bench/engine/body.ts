@@ -1,6 +1,7 @@
 /** The interface of measured programs, and their shared helpers. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { scope } from '../../src/engine/scope.js'
 import type { Workload } from './workloads.js'
 
 /** A program that is ready to be measured. */

@@ -1,8 +1,7 @@
 /** The model programs that are measured: what `bench/trainStep.ts` and `bodies.ts` share. */
+
+import { gatherLogProbs, type Jitted, jit, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { type Jitted, jit } from '../../src/engine/jit.js'
-import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { forwardSegment, type LayerCache, logitsOf, type SegmentResult } from '../../src/modules/transformer/forward.js'
 import type { Params } from '../../src/modules/transformer/params.js'

@@ -1,6 +1,7 @@
 /** The measured programs that run the model. */
+
+import { discard, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { discard, own, scope } from '../../src/engine/scope.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import type { LayerCache } from '../../src/modules/transformer/forward.js'
 import { type Params, parameterShapes } from '../../src/modules/transformer/params.js'

@@ -1,6 +1,7 @@
 /** Comparisons of timed runs. */
+
+import { median } from '@tandem-rl/base'
 import { type Spread, spreadOf } from '../../src/bench/statistics.js'
-import { median } from '../../src/core/quantile.js'
 
 /** Seconds of single runs, turn by turn. */
 export type Turns = readonly (readonly number[])[]

@@ -1,6 +1,7 @@
 /** A process that measures one workload on one backend of TensorFlow.js: see `messages.ts`. Its argument is a `Job` as JSON. */
+
 import { createInterface } from 'node:readline'
-import { activeRecordingBackend } from '../../src/engine/register.js'
+import { activeRecordingBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { type Backend, loadBackend } from './backend.js'
 import { makeBody } from './bodies.js'
 import { MARK, type Message } from './messages.js'

@@ -1,4 +1,6 @@
 /** Synthetic batches and models for benchmarks of learners. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import {
   EMBEDDED_MODEL,
@@ -9,7 +11,6 @@ import {
   orThrow,
   type Pretrained,
 } from 'tandem-rl'
-import { scope } from 'tandem-rl/engine'
 import { type DecoderConfig, hostArrays, initialParams } from 'tandem-rl/models'
 import { data, ragged, TensorDict } from 'tandem-rl/tensordict'
 

@@ -1,5 +1,5 @@
 /** Load for a generation engine: requests of mixed lengths, a fixed number at a time, and what each reader sees. */
-import { child, type Key, keyFromSeed, normals, uniformInteger } from '../../src/core/key.js'
+import { child, type Key, keyFromSeed, normals, uniformInteger } from '@tandem-rl/base'
 import type { GenerationRequest, LLMEngine } from '../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 

@@ -1,10 +1,9 @@
 /** Shared parts of the benchmarks: options, the peers' model, timing and comparison. */
+
 import { availableParallelism } from 'node:os'
+import { keyFromSeed, median, orThrow, permutation } from '@tandem-rl/base'
+import { host } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed, permutation } from '../../src/core/key.js'
-import { median } from '../../src/core/quantile.js'
-import { host } from '../../src/live/machine.js'
 import { type DecoderConfig, parseConfig } from '../../src/modules/transformer/config.js'
 import type { Peer, PeerTimes } from './peers.js'
 

@@ -1,7 +1,8 @@
 /** A synthetic run with many rollouts. A real run with as many takes hours. */
+
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync, writeFileSync } from 'node:fs'
-import { keyFromSeed, uniforms } from '../../src/core/key.js'
+import { keyFromSeed, uniforms } from '@tandem-rl/base'
 import type { StepRecord, TrajectoryRecord } from '../../src/run/metrics/records.js'
 
 const STEPS = 2000

@@ -1,7 +1,7 @@
 /** The work of sampling a batch at fixed lengths. */
-import { keyFromSeed } from '../../src/core/key.js'
-import { own, scope } from '../../src/engine/scope.js'
-import { liveClock } from '../../src/live/clock.js'
+import { keyFromSeed } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { completionKeys, makeGenerator } from '../../src/modules/generation/generator.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'

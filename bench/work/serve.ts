@@ -1,6 +1,6 @@
 /** The work of an engine: requests of mixed lengths, a number of them at a time. */
-import { keyFromSeed } from '../../src/core/key.js'
-import { own, scope } from '../../src/engine/scope.js'
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'

@@ -1,7 +1,8 @@
 /** The work of a training step: forward and backward pass of next-token cross-entropy. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { keyFromSeed } from '../../src/core/key.js'
-import { own, scope } from '../../src/engine/scope.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'

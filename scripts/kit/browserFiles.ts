@@ -1,40 +1,42 @@
 /**
- * Replaces files of `src` as bundlers replace those of `dist` for browsers: by the pairs under
- * "browser" in package.json. Programs that bundle the sources use it; users need nothing.
+ * Replaces sources as bundlers replace the files of `dist` for browsers: by the pairs under
+ * "browser" in each package.json. Programs that bundle the sources use it; users need nothing.
  */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { resolve } from 'node:path'
 import type { Plugin } from 'esbuild'
+import { PACKAGES, sourceOf } from './workspace.js'
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** The file of Node -> the file for browsers, as absolute paths of sources. */
+const PAIRS = new Map(
+  PACKAGES.flatMap((each) =>
+    Object.entries(each.manifest.browser ?? {}).map(
+      ([node, web]) => [resolve(sourceOf(each, node)), resolve(sourceOf(each, web))] as const,
+    ),
+  ),
+)
 
-const sourceOf = (file: string): string => join(ROOT, file.replace(/^\.\/dist/, 'src').replace(/\.js$/, '.ts'))
-
-const { browser, sideEffects } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
-  readonly browser: Readonly<Record<string, string>> // cast: the package's own file
-  readonly sideEffects: readonly string[]
-}
-
-const PAIRS = new Map(Object.entries(browser).map(([node, web]) => [sourceOf(node), sourceOf(web)]))
-
-/** The sources that package.json lists as compiled files with side effects. */
-const KEPT = new Set(sideEffects.map(sourceOf))
+/** The sources that a package.json lists as compiled files with side effects. */
+const KEPT = new Set(
+  PACKAGES.flatMap((each) => (each.manifest.sideEffects || []).map((file) => resolve(sourceOf(each, file)))),
+)
 
 /** A plugin of esbuild that replaces all files, or only those of these names. */
 export const browserFiles = (names?: readonly string[]): Plugin => {
-  const chosen = names?.map((name) => join(ROOT, 'src', `${name}.ts`))
+  const chosen = names?.map((name) => resolve(`${name}.ts`))
   return {
     name: 'browser files',
     setup: (builder) => {
-      builder.onResolve({ filter: /^[./].*\.js$/ }, async ({ path, pluginData, ...rest }) => {
-        if (pluginData === 'resolved') return undefined
-        const found = await builder.resolve(path, { ...rest, pluginData: 'resolved' })
-        const other = PAIRS.get(found.path)
-        const isChosen = chosen === undefined || chosen.includes(found.path)
-        if (other !== undefined && isChosen && !rest.importer.includes('/browser/')) return { ...found, path: other }
-        return KEPT.has(found.path) ? { ...found, sideEffects: true } : undefined
-      })
+      builder.onResolve(
+        { filter: /^[./].*\.js$|^(@tandem-rl\/|tandem-rl$)/ },
+        async ({ path, pluginData, ...rest }) => {
+          if (pluginData === 'resolved') return undefined
+          const found = await builder.resolve(path, { ...rest, pluginData: 'resolved' })
+          const other = PAIRS.get(found.path)
+          const isChosen = chosen === undefined || chosen.includes(found.path)
+          if (other !== undefined && isChosen && !rest.importer.includes('/browser/')) return { ...found, path: other }
+          return KEPT.has(found.path) ? { ...found, sideEffects: true } : undefined
+        },
+      )
     },
   }
 }

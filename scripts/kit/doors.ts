@@ -1,18 +1,19 @@
-/** The doors of the package, from package.json. */
-import { readFileSync } from 'node:fs'
+/** The import paths of the packages, from each package.json. */
+import { posix } from 'node:path'
+import { PACKAGES, type Package } from './workspace.js'
 
-const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as {
-  readonly exports: Readonly<Record<string, string | { readonly default: string }>>
-} // our own file
+/** Maps the import paths of a package to their source files. */
+const doorsOf = ({ folder, manifest }: Package): ReadonlyMap<string, string> =>
+  new Map(
+    Object.entries(manifest.exports).flatMap(([path, target]) =>
+      typeof target === 'string'
+        ? []
+        : [[`${manifest.name}${path.slice(1)}`, posix.join(folder, target['tandem-source'])] as const],
+    ),
+  )
 
 /**
- * Maps the import path of each door to its source file, for example `tandem-rl/text` to
- * `src/doors/text.ts`.
+ * Maps each import path to its source file, for example `@tandem-rl/text` to
+ * `packages/text/src/index.ts`.
  */
-export const DOORS: ReadonlyMap<string, string> = new Map(
-  Object.entries(exports).flatMap(([path, target]) =>
-    typeof target === 'string'
-      ? []
-      : [[`tandem-rl${path.slice(1)}`, target.default.replace('./dist/', 'src/').replace('.js', '.ts')] as const],
-  ),
-)
+export const DOORS: ReadonlyMap<string, string> = new Map(PACKAGES.flatMap((each) => [...doorsOf(each)]))

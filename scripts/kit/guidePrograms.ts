@@ -33,6 +33,7 @@ const programs: Plugin = {
 export const buildPrograms = async (folder: string, pages: readonly string[]): Promise<void> => {
   const { metafile } = await build({
     ...{ bundle: true, minify: true, format: 'esm', platform: 'browser', logLevel: 'error', absWorkingDir: ROOT },
+    conditions: ['tandem-source'],
     entryPoints: Object.fromEntries(pages.map((page) => [workerOf(page), `guide:${page}`])),
     ...{ outdir: folder, splitting: true, chunkNames: 'run-part-[hash]', metafile: true, target: 'es2022' },
     plugins: [programs, browserFiles()],

@@ -2,7 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import ts from 'typescript'
+import { DOORS } from './doors.js'
 import type { PublicName } from './publicSurface.js'
+import { isSource } from './workspace.js'
 
 /** A source file and its syntax tree. */
 export interface Source {
@@ -10,8 +12,10 @@ export interface Source {
   readonly tree: ts.SourceFile
 }
 
-/** Returns true for files that only list the names of a door. */
-const isDoor = (path: string): boolean => path === 'src/index.ts' || path.startsWith('src/doors/')
+const doorFiles = new Set(DOORS.values())
+
+/** Returns true for files that list the names of an import path. */
+const isDoor = (path: string): boolean => doorFiles.has(path)
 
 /** Parses all TypeScript files below some folders. */
 export const readSources = (folders: readonly string[]): readonly Source[] =>
@@ -38,13 +42,16 @@ const takenNames = (statement: ts.ImportDeclaration | ts.ExportDeclaration): rea
   return clause.elements.map(({ name, propertyName }) => (propertyName ?? name).text)
 }
 
-const linksOf = ({ path, tree }: Source): readonly Link[] =>
+/** The imports and re-exports of a file, with the files that they lead to. */
+export const linksOf = ({ path, tree }: Source): readonly Link[] =>
   tree.statements.flatMap((statement) => {
     if (!(ts.isImportDeclaration(statement) || ts.isExportDeclaration(statement))) return []
     const target = statement.moduleSpecifier
-    if (target === undefined || !ts.isStringLiteral(target) || !target.text.startsWith('.')) return []
-    const to = normalize(join(dirname(path), target.text.replace(/\.js$/, '.ts')))
-    return [{ from: path, to, names: takenNames(statement) }]
+    if (target === undefined || !ts.isStringLiteral(target)) return []
+    const to = target.text.startsWith('.')
+      ? normalize(join(dirname(path), target.text.replace(/\.js$/, '.ts')))
+      : DOORS.get(target.text)
+    return to === undefined ? [] : [{ from: path, to, names: takenNames(statement) }]
   })
 
 /** Returns true for generated tables of options. They import nothing, so no cycle passes them. */
@@ -54,9 +61,9 @@ const isTable = (path: string): boolean => path.endsWith('/optionKinds.ts')
 export const twoWayFolders = (sources: readonly Source[]): readonly string[] => {
   const pairs = new Set(
     sources
-      .filter(({ path }) => path.startsWith('src/') && !isDoor(path))
+      .filter(({ path }) => isSource(path) && !isDoor(path))
       .flatMap(linksOf)
-      .filter(({ to }) => !isTable(to))
+      .filter(({ to }) => !isTable(to) && !isDoor(to))
       .map(({ from, to }) => [dirname(from), dirname(to)] as const)
       .filter(([from, to]) => from !== to)
       .map(([from, to]) => `${from} ${to}`),
@@ -87,7 +94,7 @@ const declaredNames = (statement: ts.Statement): readonly string[] => {
  */
 export const namesExportedTwice = (sources: readonly Source[]): ReadonlyMap<string, readonly string[]> => {
   const files = new Map<string, Set<string>>()
-  for (const { path, tree } of sources.filter((each) => /^src\/(?!.*\/browser\/)/.test(each.path)))
+  for (const { path, tree } of sources.filter((each) => isSource(each.path) && !each.path.includes('/browser/')))
     for (const name of tree.statements.flatMap(declaredNames)) files.set(name, (files.get(name) ?? new Set()).add(path))
   return new Map([...files].filter(([, paths]) => paths.size > 1).map(([name, paths]) => [name, [...paths].sort()]))
 }
@@ -102,10 +109,10 @@ export const valuesWithoutCaller = (
   const links = sources.filter(({ path }) => !isDoor(path)).flatMap(linksOf)
   const taken = new Set(links.flatMap(({ to, names }) => names.map((name) => `${to} ${name}`)))
   const doorsTaken = new Set(links.filter(({ to }) => isDoor(to)).flatMap(({ names }) => names))
-  const texts = sources.filter(({ path }) => !path.startsWith('src/')).map(({ tree }) => tree.text)
+  const texts = sources.filter(({ path }) => !isSource(path)).map(({ tree }) => tree.text)
   const named = new Map([...surface.values()].flat().map((each) => [`${each.file} ${each.name}`, each]))
   return [...named.values()]
-    .filter(({ kind, file }) => kind === 'value' && file.startsWith('src/'))
+    .filter(({ kind, file }) => kind === 'value' && isSource(file))
     .filter(({ name, file }) => !taken.has(`${file} ${name}`) && !doorsTaken.has(name))
     .filter(({ name }) => !texts.some((text) => new RegExp(`\\b${name}\\b`).test(text)))
     .map(({ name }) => name)
@@ -166,10 +173,10 @@ export const optionFields = (sources: readonly Source[]): readonly Counted[] =>
     }),
   )
 
-/** Counts the lines of each folder of `src`. */
+/** Counts the lines of each package, and of each folder of the kernel's `src`. */
 export const linesOfFolders = (sources: readonly Source[]): ReadonlyMap<string, number> => {
   const lines = new Map<string, number>()
-  for (const { path, tree } of sources.filter((each) => each.path.startsWith('src/'))) {
+  for (const { path, tree } of sources.filter((each) => isSource(each.path))) {
     const folder = path
       .split('/')
       .slice(0, path.split('/').length > 2 ? 2 : 1)

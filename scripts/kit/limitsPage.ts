@@ -1,8 +1,9 @@
 /** The page of limits: largest sizes of requests, files, settings and options, from the code. */
+
+import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
+import { JSON_LIMITS } from '../../packages/base/src/jsonSize.js'
 import { MOST_COUNTED } from '../../src/arena/config/schema.js'
 import { OPTION_LIMITS } from '../../src/cli/options.js'
-import { FILE_LIMITS } from '../../src/core/fileLimits.js'
-import { JSON_LIMITS } from '../../src/core/jsonSize.js'
 import { CONFIG_LIMITS } from '../../src/modules/transformer/config/fields.js'
 import { SETTING_LIMITS } from '../../src/run/parts/settings.js'
 import { SMALL_BODY } from '../../src/serve/bodies/body.js'

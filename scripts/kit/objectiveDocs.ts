@@ -106,12 +106,12 @@ const PLUMBING: readonly string[] = [
 
 /** Functions of other folders that belong to the page. */
 const GUESTS: Readonly<Record<string, string>> = {
-  entropy: 'src/engine/ops/logProbs.ts',
+  entropy: 'packages/tfjs-onnxruntime/src/ops/logProbs.ts',
   maskOfSpans: 'src/data/tokenMasks.ts',
-  constant: 'src/core/schedule.ts',
-  linear: 'src/core/schedule.ts',
-  cosine: 'src/core/schedule.ts',
-  warmUp: 'src/core/schedule.ts',
+  constant: 'packages/base/src/schedule.ts',
+  linear: 'packages/base/src/schedule.ts',
+  cosine: 'packages/base/src/schedule.ts',
+  warmUp: 'packages/base/src/schedule.ts',
 }
 
 const FOLDER = 'src/objectives'

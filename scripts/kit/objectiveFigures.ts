@@ -1,9 +1,10 @@
 /** Figures of objectives, computed by the functions themselves and differentiated by the engine. */
+
+import { constant, cosine, linear, type Schedule, warmUp } from '@tandem-rl/base'
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { LineChart } from '../../src/bench/lineChart.js'
-import { constant, cosine, linear, type Schedule, warmUp } from '../../src/core/schedule.js'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { totalLoss } from '../../src/objectives/loss.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { cispo } from '../../src/objectives/tokenLosses/cispo.js'

@@ -81,7 +81,7 @@ const marksOf = (file: string, { line, text, columns, isFirst }: ProseLine): rea
  * The pages and sources that people read. Generated reports and files of other projects are left
  * out.
  */
-const READ = ['*.md', 'src', 'test', 'scripts', 'bench', 'recipes', 'examples', 'assets/project']
+const READ = ['*.md', 'src', 'test', 'scripts', 'bench', 'recipes', 'examples', 'assets/project', 'packages']
 const OTHERS = /^docs\/api\/|^test\/golden\/(?!generate)|^test\/fuzz\/corpus|^LICENSES/
 
 /** All marked lines of the repository. */
@@ -99,6 +99,7 @@ export const markedLines = (): readonly MarkedLine[] =>
 const areaOf = (file: string): string => {
   const [top = '', second = ''] = file.split('/')
   if (!file.includes('/')) return 'pages'
+  if (top === 'packages') return `packages/${second}`
   return top === 'src' ? (file.split('/').length > 2 ? `src/${second}` : 'src') : top
 }
 

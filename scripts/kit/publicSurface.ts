@@ -83,7 +83,8 @@ export const publicSurface = (program: ts.Program): ReadonlyMap<string, readonly
 export const REPORT = 'docs/api'
 
 /** The file of the report of a door. */
-export const reportFile = (door: string): string => join(REPORT, `${door.split('/')[1] ?? 'index'}.txt`)
+export const reportFile = (door: string): string =>
+  join(REPORT, `${door.replace(/^(@tandem-rl|tandem-rl)\/?/, '').replaceAll('/', '.') || 'index'}.txt`)
 
 /** Formats the report of a door: one entry for each name. */
 export const reportOf = (door: string, names: readonly PublicName[]): string => {

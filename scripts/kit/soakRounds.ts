@@ -1,13 +1,13 @@
 /** Rounds of the soak test. Each exercises a part of training end to end and cleans up. */
+
 import { rmSync } from 'node:fs'
+import { child, type Key, keyFromSeed, orThrow, uniform } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import { orThrow } from '../../src/core/failure.js'
-import { child, type Key, keyFromSeed, uniform } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import type { NamedTensors } from '../../src/doors/files.js'
 import { makeParams } from '../../src/doors/models.js'
 import { vLLMClient, vLLMUpdater, vLLMWrapper } from '../../src/doors/remote.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import * as T from '../../src/index.js'

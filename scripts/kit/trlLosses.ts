@@ -2,12 +2,12 @@
  * Compares the losses of TRL's trainers other than GRPO's with ours: losses from logits, RLOO, and
  * advantages.
  */
+
+import { child, type Key, normals, uniforms } from '@tandem-rl/base'
+import { gatherLogProbs, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
-import { child, type Key, normals, uniforms } from '../../src/core/key.js'
-import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { grpoAdvantage, rlooAdvantage } from '../../src/objectives/advantages/outcome.js'
 import type { TokenAdvantages } from '../../src/objectives/advantages/rows.js'
 import { type VocabularyDivergence, vocabularyDivergence } from '../../src/objectives/distillationLoss.js'

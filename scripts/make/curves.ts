@@ -6,10 +6,11 @@
  * is taken up, and without any run to make the page is written from the numbers alone. `--setup`,
  * `--algorithms` and `--seeds` take names with commas between them and make a part.
  */
+
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
-import { selectBackend } from '../../src/engine/select.js'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/objectives/algorithms.js'
 import { curvesPicture, DATA, filledPage, PAGE, pictureOf, SETUPS } from '../kit/learningPage.js'
 import { addRun, isDone, learn, type RunName, readLearningData } from '../kit/learningRuns.js'

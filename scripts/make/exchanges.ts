@@ -6,8 +6,9 @@
  * The server must run in development mode and have no other users, because it is paused. Names of
  * the machine and secrets are left out.
  */
+
 import { readFileSync, writeFileSync } from 'node:fs'
-import { orThrow } from '../../src/core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { liveTransport } from '../../src/live/transport/liveTransport.js'
 import { vLLMClient } from '../../src/modules/remote/vllm/client.js'
 import { runChatScenario } from '../../test/kit/chatRecordings.js'

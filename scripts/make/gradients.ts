@@ -1,16 +1,16 @@
 /**
- * Writes assets/tfjs/gradients.js, the gradients of tfjs as a module that Node can load: `npm run
- * make -- gradients`.
+ * Writes the gradients of tfjs as a module that Node can load, to the assets of the backend's
+ * package: `npm run make -- gradients`.
  *
- * tfjs-core ships its gradients only as files for bundlers: they have the syntax of ES modules in
- * a package that Node takes for CommonJS. `@tensorflow/tfjs` has them joined into one file, but
- * comes with 220 MB of other parts. Here they are joined into a file of their own, which takes
- * from tfjs-core whatever tfjs-core exports.
+ * tfjs-core ships its gradients only as files for bundlers: they have the syntax of ES modules in a
+ * package that Node takes for CommonJS. `@tensorflow/tfjs` has them joined into one file, but comes
+ * with 220 MB of other parts. Here they are joined into a file of their own, which takes from
+ * tfjs-core whatever tfjs-core exports.
  */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { gradientsModule } from '../kit/gradientsModule.js'
 
-const FILE = fileURLToPath(new URL('../../assets/tfjs/gradients.js', import.meta.url))
+const FILE = fileURLToPath(new URL('../../packages/tfjs-onnxruntime/assets/gradients.js', import.meta.url))
 
 writeFileSync(FILE, await gradientsModule())

@@ -6,15 +6,16 @@
  * examples with mostly bare answers, a habit that reinforcement learning has to break. Everything
  * is derived from one seed; two runs on one machine give identical files.
  */
+
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { child, type Key, keyFromSeed, orThrow, uniform } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import cliProgress from 'cli-progress'
 import { Command, Option } from 'commander'
-import { orThrow } from '../../src/core/failure.js'
-import { child, type Key, keyFromSeed, uniform } from '../../src/core/key.js'
 import { supervisedCompletion } from '../../src/data/datasets/wordProblems/supervisedCompletion.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
-import { scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import type { NewTokenizer } from '../../src/modules/pretrained/newModel.js'
@@ -23,7 +24,6 @@ import { saveModel } from '../../src/modules/pretrained/saveModel.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { type ModelStage, makeModel } from '../../src/run/define/makeModel.js'
 import { type EvaluationResult, evaluator } from '../../src/run/metrics/evaluation.js'
-import { History, message } from '../../src/text/history/history.js'
 
 /** Makes a training stage. `bare` is the share of examples that answer without worked steps. */
 const stageOf = (

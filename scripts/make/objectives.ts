@@ -2,10 +2,11 @@
  * Writes docs/objectives.md from the doc comments of src/objectives, and its figures: `npm run
  * make -- objectives`.
  */
+
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { lineChart } from '../../src/bench/lineChart.js'
-import { selectBackend } from '../../src/engine/select.js'
 import { objectiveDocs, objectivesPage, problemsOf } from '../kit/objectiveDocs.js'
 import { objectiveCaptions, objectiveFigures } from '../kit/objectiveFigures.js'
 

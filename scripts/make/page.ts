@@ -51,10 +51,11 @@ export const buildTrainingPage = async (folder: string): Promise<void> => {
   }
   const { metafile } = await build({
     ...{ bundle: true, minify: true, format: 'esm', platform: 'browser', logLevel: 'error', absWorkingDir: ROOT },
+    conditions: ['tandem-source'],
     entryPoints: {
       worker: 'site/training/worker.ts',
       main: 'site/training/main.js',
-      'onnxruntime-web/webGpuWorker': 'src/engine/onnxruntime/browser/webGpuWorker.ts',
+      'onnxruntime-web/webGpuWorker': 'packages/tfjs-onnxruntime/src/onnxruntime/browser/webGpuWorker.ts',
     },
     outdir: folder,
     plugins: [browserFiles(), chartLibrary(join(uplot, 'uPlot.esm.js'))],

@@ -6,10 +6,9 @@
  * standard deviation of 0.3, so that an adapter can teach it a text in few steps. One seed gives
  * the same files on every machine.
  */
-import { orThrow } from '../../src/core/failure.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
-import { scope } from '../../src/engine/scope.js'
-import { selectBackend } from '../../src/engine/select.js'
+import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { newModel } from '../../src/modules/pretrained/newModel.js'
 import { hostArrays } from '../../src/modules/pretrained/pretrained.js'
 import { saveModel } from '../../src/modules/pretrained/saveModel.js'

@@ -5,12 +5,13 @@
  *     npm run make -- viewPictures /tmp/pictured
  *     npm run make -- viewPictures /tmp/pictured lab chat
  */
+
 import { basename } from 'node:path'
+import { orThrow } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { chromium, type Page } from 'playwright-core'
 import { runOpener } from '../../src/cli/viewedModel.js'
-import { orThrow } from '../../src/core/failure.js'
-import { selectBackend } from '../../src/engine/select.js'
-import { liveTimers } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
 import { version } from '../../src/live/version.js'
 import { modelDesk } from '../../src/view/modelDesk.js'

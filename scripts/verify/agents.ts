@@ -5,10 +5,11 @@
  * `npm run verify -- agents FOLDER [mastra | claudeAgentSdk] [STEPS] [GROUP]`, after installing
  * `@mastra/core @ai-sdk/openai-compatible@2 @anthropic-ai/claude-agent-sdk zod@4` in FOLDER.
  */
+
 import { copyFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { selectBackend } from '../../src/engine/select.js'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { defineRun } from '../../src/run/define/defineRun.js'
 import { grpoParts } from '../../src/run/define/grpoParts.js'
 import { policySettings } from '../../src/run/parts/settings.js'

@@ -5,11 +5,12 @@
  * Fails if a test fails that is not known to fail on that backend, or if one does not fail that is
  * known to.
  */
+
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative, resolve } from 'node:path'
-import { BACKENDS, isBackendName } from '../../src/engine/select.js'
+import { BACKENDS, isBackendName } from '@tandem-rl/tfjs-onnxruntime'
 import { KNOWN_BAD, type KnownBad } from '../../test/backends/knownBad.js'
 
 const PARTS = ['modules', 'objectives', 'collectors', 'envs', 'data', 'testing', 'docs'].map((part) => `test/${part}/`)

@@ -9,14 +9,13 @@
  * Prints a line for each template, and at the end the counts and the kinds of conversation by
  * which templates were equal. Exits with 1 if a difference is not among the known ones.
  */
+
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { chatTemplate, cutRanges, History, message, runTemplate } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { History, message } from '../../src/text/history/history.js'
-import { chatTemplate, runTemplate } from '../../src/text/template/chatTemplate.js'
-import { cutRanges } from '../../src/text/textRange.js'
 import { type Case, compareCase, NOW, type Outcome, type Reference, TOKENS } from '../../test/kit/chatTemplates.js'
 
 const CONVERSATIONS = 'test/golden/chatTemplates/conversations.json'

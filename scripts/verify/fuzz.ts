@@ -7,6 +7,7 @@
  * process, or takes more than a second is a failure. It is added to the target's corpus, which the
  * tests run. The exit code is 1 if there was a failure.
  */
+
 import { type ChildProcess, fork } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -14,7 +15,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { child, keyFromSeed } from '../../src/core/key.js'
+import { child, keyFromSeed } from '@tandem-rl/base'
 import { mutated } from '../../test/fuzz/mutate.js'
 import { corpusFolder, corpusOf, TARGETS } from '../../test/fuzz/targets.js'
 

@@ -3,14 +3,14 @@
  * PEERS_VENV set to the peers' virtual environment and PEERS to the folder with its make_model.py.
  * Exits with 1 if logits differ by more than the limit.
  */
+
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { scope } from '../../src/engine/scope.js'
-import { selectBackend } from '../../src/engine/select.js'
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { liveFiles } from '../../src/live/files.js'
 import { type Adapter, mergeLora, withLora } from '../../src/modules/lora/adapter.js'
 import { type LoraConfig, loraConfig } from '../../src/modules/lora/config.js'

@@ -4,10 +4,11 @@
  * install mlflow`, then `mlflow server --port 5000`). Exits with 1 unless each number is there
  * once.
  */
+
 import { isDeepStrictEqual } from 'node:util'
+import { orThrow } from '@tandem-rl/base'
+import { liveIds } from '@tandem-rl/base/host'
 import { z } from 'zod'
-import { orThrow } from '../../src/core/failure.js'
-import { liveIds } from '../../src/live/ids.js'
 import { liveTransport } from '../../src/live/transport/liveTransport.js'
 import { mlflowSink } from '../../src/tracking/mlflow.js'
 import type { TrackedEvent } from '../../src/tracking/sink.js'

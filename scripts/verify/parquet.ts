@@ -4,18 +4,19 @@
  * pyarrow writes now must be read as the golden ones are; Parquet and JSON Lines written here must
  * be read by pyarrow, pandas and json, with the same values. Exits with 1 at the first difference.
  */
+
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import { orThrow } from '@tandem-rl/base'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { z } from 'zod'
-import { orThrow } from '../../src/core/failure.js'
 import { readParquet } from '../../src/data/codecs/parquet.js'
 import { encodeParquet } from '../../src/data/codecs/parquetWrite.js'
 import { encodeTrajectories } from '../../src/data/codecs/trajectories.js'
 import { encodeTrajectoriesParquet } from '../../src/data/codecs/trajectoriesParquet.js'
-import { selectBackend } from '../../src/engine/select.js'
 import { fileBytes } from '../../src/live/byteSource.js'
 import { collectedBatch } from '../../test/kit/trajectories.js'
 

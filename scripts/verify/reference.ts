@@ -7,9 +7,10 @@
  * of number and in 1 and 3 files itself, with the Python of PEERS_VENV and the make_model.py of
  * PEERS (by default ../shared/peers). Exits with 1 if a difference is above its limit.
  */
+
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { selectBackend } from '../../src/engine/select.js'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { compareWithReference } from '../../test/kit/reference.js'
 import { comparePoints, type GridResult, gridOf, LIMITS, overLimit } from '../../test/kit/referenceGrid.js'
 

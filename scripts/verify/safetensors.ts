@@ -3,12 +3,13 @@
  * run verify -- safetensors`, with PEERS_VENV set to the peers' virtual environment. Exits with 1
  * if they disagree.
  */
+
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
-import { orThrow } from '../../src/core/failure.js'
 import { decodeSafetensors, encodeSafetensors } from '../../src/data/codecs/safetensors.js'
 import { isKnownDifference, mutated } from '../../test/kit/mutations.js'
 import { anyStoredArrays } from '../../test/kit/storedArrays.js'

@@ -8,14 +8,14 @@
  * soak.svg to `--out`, and ends with 1 if something grows. It runs at the lowest priority, on one
  * thread, and works `--share` of the time.
  */
+
 import { appendFileSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { orThrow } from '../../src/core/failure.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
-import { liveTensors, ownedCount } from '../../src/engine/scope.js'
-import { selectBackend } from '../../src/engine/select.js'
+import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { liveTensors, ownedCount } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { collectGarbage } from '../../test/kit/memory.js'

@@ -4,13 +4,13 @@
  * which `pip install tensorboard` was run. Exits with 1 if it reads anything but the tracked
  * events.
  */
+
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { orThrow } from '../../src/core/failure.js'
-import { child, keyFromSeed, normals } from '../../src/core/key.js'
+import { child, keyFromSeed, normals, orThrow } from '@tandem-rl/base'
 import type { TrackedEvent } from '../../src/tracking/sink.js'
 import { tensorBoardSink } from '../../src/tracking/tensorBoard.js'
 

@@ -43,9 +43,10 @@ const bundle = async (library: string): Promise<string> => {
     bundle: true,
     platform: 'node',
     format: 'cjs',
+    conditions: ['tandem-source'],
     mainFields: ['module', 'main'],
     ignoreAnnotations: true, // the packages say that their test files have no side effects
-    plugins: library === 'web' ? [browserFiles(['engine/onnxruntime/binding'])] : [],
+    plugins: library === 'web' ? [browserFiles(['packages/tfjs-onnxruntime/src/onnxruntime/binding'])] : [],
     external: ['jasmine-core', 'node-fetch', ...(hasWasm ? [] : [WASM_PACKAGE])],
     define: { 'import.meta.url': JSON.stringify(pathToFileURL(ENTRY).href) },
     logLevel: 'error',

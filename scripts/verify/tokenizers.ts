@@ -14,10 +14,10 @@ import {
   nmt,
   stripAccentsNormalizer,
 } from 'tokenizers'
-import { original } from '../../src/text/tokenizer/alignedText.js'
-import type { SimpleNormalizer } from '../../src/text/tokenizer/files.js'
-import { normalizer, normalizeText } from '../../src/text/tokenizer/normalize.js'
-import { preTokenizer } from '../../src/text/tokenizer/preTokenize.js'
+import { original } from '../../packages/text/src/tokenizer/alignedText.js'
+import type { SimpleNormalizer } from '../../packages/text/src/tokenizer/files.js'
+import { normalizer, normalizeText } from '../../packages/text/src/tokenizer/normalize.js'
+import { preTokenizer } from '../../packages/text/src/tokenizer/preTokenize.js'
 import {
   anyText,
   FAMILIES,

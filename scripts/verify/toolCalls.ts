@@ -6,11 +6,11 @@
  * Prints a line for each template that writes calls. Exits with 1 if a template whose format is
  * known gives other calls back.
  */
+
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { type ChatTemplate, chatTemplate, type ToolCallFormat, toolCallFormatOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { type ChatTemplate, chatTemplate } from '../../src/text/template/chatTemplate.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../../src/text/toolCalls/format.js'
 import { NOW, TOKENS } from '../../test/kit/chatTemplates.js'
 import { CONVERSATIONS, callsMade, callsRead, turnOf } from '../../test/kit/toolCalls.js'
 

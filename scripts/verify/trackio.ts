@@ -4,10 +4,11 @@
  * install trackio`, then `TRACKIO_WRITE_TOKEN=... trackio show`). Exits with 1 unless each number
  * is there once.
  */
+
 import { isDeepStrictEqual } from 'node:util'
+import { orThrow } from '@tandem-rl/base'
+import { liveIds } from '@tandem-rl/base/host'
 import { z } from 'zod'
-import { orThrow } from '../../src/core/failure.js'
-import { liveIds } from '../../src/live/ids.js'
 import { liveTransport } from '../../src/live/transport/liveTransport.js'
 import type { TrackedEvent } from '../../src/tracking/sink.js'
 import { trackioSink } from '../../src/tracking/trackio.js'

@@ -3,10 +3,11 @@
  * random batches: `npm run verify -- trl [SEED]`, with PEERS_VENV set to the peers' virtual
  * environment. Prints a table; exits with 1 if anything differs by more than the limit.
  */
+
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { child, type Key, keyFromSeed, normals, uniforms } from '../../src/core/key.js'
-import { selectBackend } from '../../src/engine/select.js'
+import { child, type Key, keyFromSeed, normals, uniforms } from '@tandem-rl/base'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { type KLTerm, type PolicyLossOptions, policyLoss } from '../../src/objectives/policyLoss.js'
 import { type CorrectionWeights, rolloutCorrection } from '../../src/objectives/rolloutCorrection.js'
 import type { Aggregation } from '../../src/objectives/tokenLosses/aggregation.js'

@@ -9,13 +9,14 @@
  * of its own; serve that, and add `--projection own`. Further options: `--folder
  * models/word-problems`, `--rounds 50`, `--how adapter,full`.
  */
+
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { orThrow } from '@tandem-rl/base'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { vLLMUpdater } from '../../src/collectors/updaters/vLLMUpdater.js'
-import { orThrow } from '../../src/core/failure.js'
-import { selectBackend } from '../../src/engine/select.js'
 import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { pretrainedFiles } from '../../src/modules/pretrained/saveModel.js'

@@ -1,4 +1,17 @@
 /** The environment of an agent: its conversations, tools, reward and limits. */
+
+import {
+  type ChatTemplate,
+  endsInThoughts,
+  type Message,
+  messageOfCalls,
+  THINK_TAGS,
+  type ThoughtTags,
+  type ToolCallFormat,
+  textOf,
+  thoughtTagsOf,
+  withoutThoughts,
+} from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { AgentTask } from '../data/datasets/agentRows.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
@@ -19,17 +32,6 @@ import { rewardTransform } from '../envs/transforms/rewardTransform.js'
 import type { SegmentEntries } from '../envs/transforms/segments.js'
 import { type StepCount, StepCounter } from '../envs/transforms/stepCounter.js'
 import { append, type Transform } from '../envs/transforms/transform.js'
-import { type Message, textOf } from '../text/history/history.js'
-import type { ChatTemplate } from '../text/template/chatTemplate.js'
-import { messageOfCalls } from '../text/toolCalls/callMessage.js'
-import type { ToolCallFormat } from '../text/toolCalls/format.js'
-import {
-  endsInThoughts,
-  THINK_TAGS,
-  type ThoughtTags,
-  thoughtTagsOf,
-  withoutThoughts,
-} from '../text/toolCalls/thoughts.js'
 import type { AgentKind, ReadReply } from './kinds/kind.js'
 
 /**

@@ -1,5 +1,5 @@
 /** The kinds of agents by name. */
-import { unknownName } from '../core/options.js'
+import { unknownName } from '@tandem-rl/base'
 import type { AgentRowTask, AgentTask } from '../data/datasets/agentRows.js'
 import { Agent, type AgentOptions } from './agent.js'
 import { ACTION } from './kinds/action.js'

@@ -1,5 +1,7 @@
 /** Reads the rows of a played chain. */
-import type { Failure } from '../core/failure.js'
+
+import type { Failure } from '@tandem-rl/base'
+import { type History, type Message, textOf } from '@tandem-rl/text'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { type Data, type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -7,7 +9,6 @@ import { endedRows, type Outcome } from '../envs/base/env.js'
 import { readExtraParts } from '../envs/transforms/extraParts.js'
 import { keptOf } from '../envs/transforms/keptReply.js'
 import { rewardKey } from '../envs/transforms/rewardEntries.js'
-import { type History, type Message, textOf } from '../text/history/history.js'
 import type { AgentParts } from './agentEnv.js'
 import { readerOf } from './agentEnv.js'
 import { type ChainFinish, type ChainSegment, type ChainTurn, joinTurnTokens } from './trajectory.js'

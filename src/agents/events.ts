@@ -1,6 +1,7 @@
 /** Events of running agents, and the observers that receive them. */
-import type { Failure } from '../core/failure.js'
-import type { Message, ToolCall } from '../text/history/history.js'
+
+import type { Failure } from '@tandem-rl/base'
+import type { Message, ToolCall } from '@tandem-rl/text'
 import type { ChainFinish } from './trajectory.js'
 
 /** An event of a chain. Turns count from 1. */

@@ -1,5 +1,5 @@
 /** Metrics of chains, under AgentFly's names. */
-import { textOf } from '../text/history/history.js'
+import { textOf } from '@tandem-rl/text'
 import type { AgentRunResult, ChainCall, ChainTrajectory } from './trajectory.js'
 
 export const mean = (values: readonly number[]): number =>

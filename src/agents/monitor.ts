@@ -1,13 +1,13 @@
 /** Metrics of agents while they are trained. */
+
+import { type Clock, checkOptions } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
 import { rowsByTrajectory } from '../collectors/rollouts/identity.js'
-import type { Clock } from '../core/capabilities.js'
-import { checkOptions } from '../core/options.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import { raggedRow } from '../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { ResourcePool } from '../envs/resources/resourcePool.js'
 import type { CallNotice } from '../envs/tools/runCalls.js'
-import { liveClock } from '../live/clock.js'
 import { mean, toolMetrics } from './metrics.js'
 import { AGENT_MONITOR_OPTIONS } from './optionKinds.js'
 import { type ChainCall, sharedLength } from './trajectory.js'

@@ -1,10 +1,8 @@
 /** Observers that print the events of agents. */
-import { countOf } from '../core/countOf.js'
-import { describe } from '../core/failure.js'
-import { visibleText } from '../core/visibleText.js'
-import { writeOut } from '../live/host.js'
-import { argumentsText } from '../text/history/argumentText.js'
-import { textOf } from '../text/history/history.js'
+
+import { countOf, describe, visibleText } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
+import { argumentsText, textOf } from '@tandem-rl/text'
 import type { ChainEvent, ChainObserver } from './events.js'
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`
@@ -51,7 +49,7 @@ interface Printed {
  * @example
  * consoleObserver((text) => process.stdout.write(text)).length // 1
  */
-export const consoleObserver = (write: (text: string) => void = writeOut): ChainObserver => {
+export const consoleObserver = (write: (text: string) => void = print): ChainObserver => {
   const open = new Map<string, Printed>()
   /** Ends the line of the chain that was alone. */
   const joined = (): void => {

@@ -1,6 +1,7 @@
 /** The chains that an agent has played. */
-import type { Failure } from '../core/failure.js'
-import type { Message } from '../text/history/history.js'
+
+import type { Failure } from '@tandem-rl/base'
+import type { Message } from '@tandem-rl/text'
 
 /**
  * Why a chain ended. `terminal`: a final answer, a finishing tool or the stop rule.

@@ -1,6 +1,5 @@
 /** Results of benchmarks as text for people. */
-import { countOf } from '../core/countOf.js'
-import { textTable } from '../core/textTable.js'
+import { countOf, textTable } from '@tandem-rl/base'
 import type { Benchmark, Comparison } from './benchmark.js'
 import type { SpeedVerdict, Spread } from './statistics.js'
 

@@ -2,7 +2,7 @@
  * Statistics of benchmarks: medians, quartiles, and the ratio of two speeds with its confidence
  * interval.
  */
-import { median, quantile } from '../core/quantile.js'
+import { median, quantile } from '@tandem-rl/base'
 
 /** A median and its quartiles. */
 export interface Spread {

@@ -1,6 +1,7 @@
 /** Measures how long a round spends inside policies and environments. */
+
+import type { Clock } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../core/capabilities.js'
 import type { Policy } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 

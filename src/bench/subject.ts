@@ -1,7 +1,7 @@
 /** The subject of a benchmark: something that does units of work, round by round. */
+
+import type { Failure, Key } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../core/failure.js'
-import type { Key } from '../core/key.js'
 import type { Policy } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 

@@ -1,14 +1,13 @@
 /** Subjects of benchmarks: collectors, environments, transforms and rewards. */
+
+import { checkOptions, child, type Failure, FailureError, type Key } from '@tandem-rl/base'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { type Failure, FailureError } from '../core/failure.js'
-import { child, type Key } from '../core/key.js'
-import { checkOptions } from '../core/options.js'
 import type { Policy, PolicyFailure } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { Data } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard } from '../engine/scope.js'
 import { type Env, type EnvFailure, endedRows, nextRequest } from '../envs/base/env.js'
 import type { Answered, AnyReward, Scored } from '../envs/rewards/reward.js'
 import {

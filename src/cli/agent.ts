@@ -1,13 +1,11 @@
 /** `tandem agent run`: plays the agent of a recipe and prints what happens. */
 
+import { ABORTED, describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
 import type { ChainObserver } from '../agents/events.js'
 import { agentMetrics } from '../agents/metrics.js'
 import { consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
-import { ABORTED, unlessAborted } from '../core/cancellation.js'
-import { describe } from '../core/failure.js'
-import { keyFromSeed } from '../core/key.js'
-import { print } from '../live/output.js'
 import type { RecipeAgent } from '../run/parts/recipe.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'

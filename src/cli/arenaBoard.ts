@@ -1,12 +1,12 @@
 /** TensorBoard files of `tandem arena`. */
 
 import { dirname } from 'node:path'
+import { describe } from '@tandem-rl/base'
+import { printError } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TournamentEvent } from '../arena/matches/tournament.js'
 import { gameScalars } from '../arena/session/board.js'
-import { describe } from '../core/failure.js'
 import { filesBelow } from '../live/files.js'
-import { printError } from '../live/output.js'
 import type { RunStatus, TrackedEvent } from '../tracking/sink.js'
 import { tensorBoardSink } from '../tracking/tensorBoard.js'
 

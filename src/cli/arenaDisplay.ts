@@ -2,15 +2,14 @@
  * Progress and results of `tandem arena`: a bar on a terminal, lines otherwise, JSON with `--json`.
  */
 
+import { countOf, describe } from '@tandem-rl/base'
+import { print, printError } from '@tandem-rl/base/host'
 import cliProgress from 'cli-progress'
 import type { ArenaConfig } from '../arena/config/schema.js'
 import type { GameRecord } from '../arena/matches/records.js'
 import type { TournamentEvent, TournamentResult } from '../arena/matches/tournament.js'
 import type { FinishedArena } from '../arena/session/arenaSession.js'
 import type { GameResult } from '../arena/statistics/results.js'
-import { countOf } from '../core/countOf.js'
-import { describe } from '../core/failure.js'
-import { print, printError } from '../live/output.js'
 
 /** Shows a tournament. `close` restores the terminal. */
 export interface ArenaDisplay {

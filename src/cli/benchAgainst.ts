@@ -6,10 +6,11 @@
  * do so while the other one is measured. New processes also bring the variation from process to
  * process into the confidence interval.
  */
+
 import { resolve } from 'node:path'
+import { median } from '@tandem-rl/base'
 import { type BenchmarkRound, type Comparison, comparisonOf, summarize } from '../bench/benchmark.js'
 import { type SpeedRatio, speedRatio } from '../bench/statistics.js'
-import { median } from '../core/quantile.js'
 import { liveProcesses } from '../live/processes.js'
 import type { RecipeBenchmark } from './benchRecord.js'
 import { CommandError, orFail } from './failure.js'

@@ -1,8 +1,9 @@
 /** The measurements of a recipe's steps, and the record that `tandem bench` prints. */
+
+import { median } from '@tandem-rl/base'
+import { host, liveUsage } from '@tandem-rl/base/host'
+import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { Benchmark, BenchmarkRound } from '../bench/benchmark.js'
-import { median } from '../core/quantile.js'
-import { liveTensors } from '../engine/scope.js'
-import { host, liveUsage } from '../live/machine.js'
 import type { PhaseSeconds, StepRecord } from '../run/metrics/records.js'
 
 const PHASES = ['generation', 'environment', 'reference', 'training', 'weightSync'] as const

@@ -1,9 +1,8 @@
 /** `tandem train --calibrate`: chooses threads, workers and micro-batch before the first step. */
+
+import { defaultThreads, host, liveClock } from '@tandem-rl/base/host'
+import { engineThreads } from '@tandem-rl/tfjs-onnxruntime'
 import { Option } from 'commander'
-import { engineThreads } from '../engine/threads.js'
-import { liveClock } from '../live/clock.js'
-import { defaultThreads } from '../live/host.js'
-import { host } from '../live/machine.js'
 import { calibrate, type LearningTrials } from '../run/define/calibrate.js'
 import { type Calibration, candidateText, isSameCandidate, measuredText } from '../run/metrics/calibration.js'
 import { withSetting } from '../run/parts/recipe.js'

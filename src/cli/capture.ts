@@ -1,11 +1,9 @@
 /** `tandem capture`: a proxy in front of an engine that records agents' sessions. */
+
 import { basename } from 'node:path'
+import { countOf, type Failure, keyFromSeed, splitLogin } from '@tandem-rl/base'
 import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { countOf } from '../core/countOf.js'
-import type { Failure } from '../core/failure.js'
-import { keyFromSeed } from '../core/key.js'
-import { splitLogin } from '../core/login.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'

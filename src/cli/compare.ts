@@ -1,10 +1,8 @@
 /** `tandem compare`: prints the differences of runs. */
 
+import { ownValue, textTable, visibleLine } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
 import { Command } from 'commander'
-import { ownValue } from '../core/ownValue.js'
-import { textTable } from '../core/textTable.js'
-import { visibleLine } from '../core/visibleText.js'
-import { print } from '../live/output.js'
 import type { CompareAnswer, RunsAnswer } from '../view/protocol.js'
 import { CommandError } from './failure.js'
 import { numberText, viewer } from './viewer.js'

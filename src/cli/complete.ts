@@ -1,10 +1,11 @@
 /** `tandem complete`: prints a shell's completion script and answers the shell's questions. */
+
 import { readdirSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { RootCommand } from '@bomb.sh/tab'
 import tab from '@bomb.sh/tab/commander'
+import { unknownName } from '@tandem-rl/base'
 import { Command } from 'commander'
-import { unknownName } from '../core/options.js'
 import type { CommandEntry } from './commandEntry.js'
 import { CommandError } from './failure.js'
 import { recipeNames } from './recipeFile.js'

@@ -1,11 +1,10 @@
 /** `tandem eval`: runs the evaluations of a recipe for one model. */
 
+import { countOf, untilAborted } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
-import { untilAborted } from '../core/cancellation.js'
-import { countOf } from '../core/countOf.js'
 import { changedInputs } from '../data/inputs.js'
-import { print } from '../live/output.js'
 import type { EvaluationResult, Evaluator } from '../run/metrics/evaluation.js'
 import { scoreText } from '../run/metrics/records.js'
 import type { AnyRun } from '../run/parts/run.js'

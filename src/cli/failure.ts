@@ -1,5 +1,5 @@
 /** Errors of commands. */
-import { describe, type Failure } from '../core/failure.js'
+import { describe, type Failure } from '@tandem-rl/base'
 
 /** An expected error, printed as one line without a stack. */
 export class CommandError extends Error {

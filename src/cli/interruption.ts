@@ -1,6 +1,6 @@
 /** Ctrl-C handling: the first press stops gracefully, the second exits at once. */
 
-import { printError } from '../live/output.js'
+import { printError } from '@tandem-rl/base/host'
 
 export type EndingSignal = 'SIGINT' | 'SIGTERM'
 

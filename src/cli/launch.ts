@@ -1,11 +1,9 @@
 /** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
 
+import { liveIds, liveTimers, print } from '@tandem-rl/base/host'
 import { Command } from 'commander'
-import { liveTimers } from '../live/clock.js'
 import { filesBelow } from '../live/files.js'
-import { liveIds } from '../live/ids.js'
 import { liveLocks } from '../live/lock.js'
-import { print } from '../live/output.js'
 import { createJobFolder, type Followed, followJob, type JobEvent, readJobFolder } from '../run/launch/jobFolder.js'
 import { knownMetric } from '../run/launch/metricLines.js'
 import { jobSchema, type RayJob, type RayJobs, rayJobs } from '../run/launch/rayJobs.js'

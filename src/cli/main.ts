@@ -1,8 +1,8 @@
 /** The `tandem` command. */
+
+import { print, printError, VERBOSE } from '@tandem-rl/base/host'
 import { Command } from 'commander'
-import { print, printError } from '../live/output.js'
 import { reportError } from '../live/reportError.js'
-import { VERBOSE } from '../live/thrown.js'
 import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { COMMANDS, RECIPE_COMMANDS } from './commands.js'

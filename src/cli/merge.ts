@@ -1,9 +1,10 @@
 /** `tandem merge`: writes a model with its adapters merged. */
+
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
 import { liveFiles } from '../live/files.js'
-import { print } from '../live/output.js'
 import { modelFolders } from '../modules/pretrained/modelFolder.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { type SaveOptions, saveModel } from '../modules/pretrained/saveModel.js'

@@ -2,15 +2,12 @@
 
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { countOf, type HubProgress, redact } from '@tandem-rl/base'
+import { host, printError } from '@tandem-rl/base/host'
+import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { InvalidArgumentError, Option } from 'commander'
-import { countOf } from '../core/countOf.js'
-import type { HubProgress } from '../core/hub.js'
-import { redact } from '../core/secrets.js'
-import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { letHeapGrow } from '../live/heap.js'
-import { host } from '../live/machine.js'
-import { printError } from '../live/output.js'
 import { CommandError } from './failure.js'
 
 const integer =

@@ -2,10 +2,10 @@
 
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { printError } from '@tandem-rl/base/host'
 import { Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { filesBelow } from '../live/files.js'
-import { printError } from '../live/output.js'
 import { parseSettings } from '../run/parts/recipe.js'
 import type { OpenTraining } from '../run/parts/remoteTraining.js'
 import type { AnyRun } from '../run/parts/run.js'

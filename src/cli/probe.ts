@@ -2,8 +2,13 @@
  * Loads and tests one backend in a separate process, so that a crash of a native library does not
  * affect the command. The argument is a `ProbeRequest` as JSON; a `ProbeResult` is sent back.
  */
-import { engineReport } from '../engine/report.js'
-import { type BackendAttempt, NoBackend, type SelectOptions, selectBackend } from '../engine/select.js'
+import {
+  type BackendAttempt,
+  engineReport,
+  NoBackend,
+  type SelectOptions,
+  selectBackend,
+} from '@tandem-rl/tfjs-onnxruntime'
 import { type SelfTest, selfTest } from './selfTest.js'
 
 export type ProbeRequest = Pick<SelectOptions, 'backend' | 'packageName' | 'threads'>

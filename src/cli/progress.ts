@@ -1,9 +1,8 @@
 /** Progress displays of a run: a bar on a terminal, lines otherwise, JSON with `--json`. */
 
+import { countOf, visibleText } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
 import cliProgress from 'cli-progress'
-import { countOf } from '../core/countOf.js'
-import { visibleText } from '../core/visibleText.js'
-import { liveClock } from '../live/clock.js'
 import {
   alarmText,
   describeEvent,

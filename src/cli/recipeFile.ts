@@ -2,13 +2,13 @@
  * Loads recipes by name or file. TypeScript files need no build step and share this Tandem
  * instance.
  */
+
 import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { asError, errorMessage, unknownName } from '@tandem-rl/base'
+import { thrownText } from '@tandem-rl/base/host'
 import { z } from 'zod'
-import { asError, errorMessage } from '../core/failure.js'
-import { unknownName } from '../core/options.js'
-import { thrownText } from '../live/thrown.js'
 import { importUserModule } from '../live/userModules.js'
 import { defineRecipe } from '../run/define/defineRecipe.js'
 import type { Recipe } from '../run/parts/recipe.js'

@@ -1,7 +1,6 @@
 /** Lines that are printed while something takes long, so that silence has a reason. */
-import type { Clock, Timers } from '../core/capabilities.js'
-import { liveClock, liveTimers } from '../live/clock.js'
-import { printError } from '../live/output.js'
+import type { Clock, Timers } from '@tandem-rl/base'
+import { liveClock, liveTimers, printError } from '@tandem-rl/base/host'
 
 /** The real world of a reminder, or a test's. */
 export interface ReminderWorld {

@@ -1,8 +1,8 @@
 /** `tandem replay RUN BATCH`: repeats one step of a run and prints the differences. */
 
+import { countOf } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
 import { Command } from 'commander'
-import { countOf } from '../core/countOf.js'
-import { print } from '../live/output.js'
 import { runFolder } from '../run/store/store.js'
 import { type ReplayEvent, replay } from '../run/train/replay.js'
 import { threadsOfRun } from './calibration.js'

@@ -1,9 +1,8 @@
 /** `tandem runs`: lists runs. */
 
+import { textTable, visibleLine } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
 import { Command } from 'commander'
-import { textTable } from '../core/textTable.js'
-import { visibleLine } from '../core/visibleText.js'
-import { print } from '../live/output.js'
 import type { RunRow, RunsAnswer } from '../view/protocol.js'
 import { CommandError } from './failure.js'
 import { numberText, viewer } from './viewer.js'

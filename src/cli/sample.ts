@@ -1,11 +1,10 @@
 /** `tandem sample`: prints completions of a question. */
 
+import { keyFromSeed } from '@tandem-rl/base'
+import { liveClock, print } from '@tandem-rl/base/host'
 import { Argument, Command, Option } from 'commander'
-import { keyFromSeed } from '../core/key.js'
-import { liveClock } from '../live/clock.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveFiles } from '../live/files.js'
-import { print } from '../live/output.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { settingLeaves, withSetting } from '../run/parts/recipe.js'
 import { sampleCompletions } from '../run/parts/sample.js'

@@ -1,6 +1,7 @@
 /** A quick test of the active backend's correctness and speed. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { scope } from '../engine/scope.js'
 
 export interface SelfTest {
   /** Result of comparing a matrix product with plain loops. */

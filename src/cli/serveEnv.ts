@@ -1,5 +1,5 @@
 /** `tandem serve --env`: environments in OpenEnv's form, and rewards for OpenRLHF. */
-import { child, keyFromSeed } from '../core/key.js'
+import { child, keyFromSeed } from '@tandem-rl/base'
 import { openEnvApp } from '../serve/openEnv/app.js'
 import { rewardApp } from '../serve/rewards/app.js'
 import { CommandError } from './failure.js'

@@ -1,6 +1,7 @@
 /** `tandem serve --tinker`: a server of the Tinker protocol. */
+
 import { resolve } from 'node:path'
-import { keyFromSeed } from '../core/key.js'
+import { keyFromSeed } from '@tandem-rl/base'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { tinkerApp } from '../tinker/server/app.js'
 import { orFail } from './failure.js'

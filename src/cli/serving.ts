@@ -2,13 +2,20 @@
 
 import { existsSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
+import type { SocketOptions } from '@tandem-rl/base'
+import { print, printError } from '@tandem-rl/base/host'
+import {
+  TOOL_CALL_FORMATS,
+  type ToolCallFormat,
+  thoughtTagsOf,
+  toolCallFormatOf,
+  withToolPrompt,
+} from '@tandem-rl/text'
 import { Option } from 'commander'
-import type { SocketOptions } from '../core/frames.js'
 import type { LLMEngine } from '../data/generation.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveFiles } from '../live/files.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
-import { print, printError } from '../live/output.js'
 import { isLoopback } from '../live/transport/loopback.js'
 import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
 import { modelFolders } from '../modules/pretrained/modelFolder.js'
@@ -16,9 +23,6 @@ import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { TOOLS_NOT_SHOWN } from '../serve/requests/chat.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
 import type { ServeFeatures } from '../serve/requests/served.js'
-import { withToolPrompt } from '../text/template/chatTemplate.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
-import { thoughtTagsOf } from '../text/toolCalls/thoughts.js'
 import { CommandError, orFail } from './failure.js'
 import { type EndingSignal, SIGNAL_CODES } from './interruption.js'
 import { downloadLines, naturalNumber, seconds } from './options.js'

@@ -1,6 +1,7 @@
 /** Files of settings that the user names. */
+
+import { parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { parseJson } from '../core/json.js'
 import { parseYaml } from '../data/codecs/yamlText.js'
 import { liveFiles } from '../live/files.js'
 import { CommandError, orFail } from './failure.js'

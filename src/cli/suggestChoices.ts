@@ -1,5 +1,5 @@
+import { nearestName } from '@tandem-rl/base'
 import { type Command, InvalidArgumentError } from 'commander'
-import { nearestName } from '../core/options.js'
 
 /**
  * Makes a command and its subcommands suggest the nearest allowed value when the value of an option

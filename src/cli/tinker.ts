@@ -1,9 +1,8 @@
 /** `tandem tinker check`: checks what a Tinker server computes. */
 
+import { textTable, visibleLine } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
-import { textTable } from '../core/textTable.js'
-import { visibleLine } from '../core/visibleText.js'
-import { print } from '../live/output.js'
 import { checkTinkerServer } from '../tinker/check/checkTinkerServer.js'
 import type { TinkerCheck } from '../tinker/check/measure.js'
 import type { TinkerWire } from '../tinker/client/trainer.js'

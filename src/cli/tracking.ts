@@ -1,14 +1,12 @@
 /** Tracking options of `tandem train`, and the trackers that they enable. */
+
 import { resolve } from 'node:path'
+import { describe, type Environment, errorMessage, type FileFailure, type Files, type Transport } from '@tandem-rl/base'
+import { liveEnvironment, liveIds } from '@tandem-rl/base/host'
 import { Option } from 'commander'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Environment, Files } from '../core/capabilities.js'
-import { describe, errorMessage, type FileFailure } from '../core/failure.js'
-import type { Transport } from '../core/http.js'
-import { liveEnvironment } from '../live/environment.js'
 import { filesBelow } from '../live/files.js'
-import { liveIds } from '../live/ids.js'
 import { liveTransport } from '../live/transport/liveTransport.js'
 import type { RunEvent } from '../run/train/events.js'
 import { type MetricsServer, serveMetrics } from '../tracking/metricsServer.js'

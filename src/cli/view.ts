@@ -2,10 +2,9 @@
 
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { liveTimers, print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
-import { liveTimers } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
-import { print } from '../live/output.js'
 import { version } from '../live/version.js'
 import { modelDesk } from '../view/modelDesk.js'
 import { exportedPage, startView } from '../view/server.js'

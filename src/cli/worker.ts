@@ -1,12 +1,12 @@
 /** `tandem worker RECIPE`: plays rollouts for a remote trainer, on engines served elsewhere. */
 
+import { describe } from '@tandem-rl/base'
+import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import type { QueueLog } from '../collectors/queues/queueLog.js'
 import { openRolloutQueue, type RolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rolloutWorker.js'
-import { describe } from '../core/failure.js'
-import { print } from '../live/output.js'
 import { type ClientPolicy, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 import { inputsRefusal } from '../run/parts/queued.js'
 import { CommandError, orFail } from './failure.js'

@@ -1,10 +1,11 @@
 /** Splits multi-agent conversations into separate trajectories for each agent. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
 import type { AgentRewards, MultiAgentState } from '../envs/agents/multiAgentEnv.js'
 import { endedRows, type Outcome } from '../envs/base/env.js'
 import { rowsByTrajectory } from './rollouts/identity.js'

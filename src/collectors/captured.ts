@@ -1,7 +1,9 @@
 /** Converts captured sessions to a batch in the format of `LLMCollector`. */
+
+import { checkOptions } from '@tandem-rl/base'
+import type { TokenSpan } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
-import { checkOptions } from '../core/options.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { ChainSplit } from '../data/capture/splits.js'
 import {
@@ -13,7 +15,6 @@ import {
 import type { SamplingRecord, TokenPrompt } from '../data/policy.js'
 import { type Data, data, type Ragged, type RaggedArray, ragged } from '../data/tensorDict/leaf.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
-import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import { CAPTURED_BATCH_OPTIONS } from './optionKinds.js'
 import type { CollectedBatch } from './rollouts/turnRows.js'
 

@@ -1,13 +1,14 @@
 /** Dynamic sampling: groups without a signal are left out of a batch, and others are sampled. */
+
+import { checkOptions } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { TokenAction } from '../data/policy.js'
 import { concat } from '../data/tensorDict/joining.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
-import { type Owned, own, scope } from '../engine/scope.js'
 import type { Outcome } from '../envs/base/env.js'
 import type { Collected, CollectorFailure, LLMCollector } from './llmCollector.js'
 import { DYNAMIC_SAMPLING_OPTIONS } from './optionKinds.js'

@@ -1,12 +1,13 @@
 /** Advantages of several roles in one batch, each compared with itself. */
+
+import { checkOptions, refuse } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions, refuse } from '../core/options.js'
 import type { AdvantageEntry, GroupEntry } from '../data/batch.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, raggedRows } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
 import type { MultiAgentState } from '../envs/agents/multiAgentEnv.js'
 import type { Advantage, RewardedTurns } from '../objectives/advantages/advantage.js'
 import { batchAdvantage } from '../objectives/advantages/batchAdvantage.js'

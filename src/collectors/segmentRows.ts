@@ -1,9 +1,10 @@
 /** Gives the segments of folded conversations rewards of their own. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
 import { endedRows, type Outcome } from '../envs/base/env.js'
 import type { Advantage, RewardedTurns } from '../objectives/advantages/advantage.js'
 import { type SegmentRule, segmentRewards } from '../objectives/advantages/segments.js'

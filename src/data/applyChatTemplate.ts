@@ -1,16 +1,26 @@
 /** Conversations to token ids and masks in one call. */
+
+import { type ConfigFailure, checkOptions, type Failure, problemList } from '@tandem-rl/base'
+import {
+  type AssistantTextOptions,
+  assistantText,
+  type ChatTemplate,
+  excess,
+  farBeyond,
+  type History,
+  type PaddingOptions,
+  type RenderOptions,
+  render,
+  type Side,
+  type TextTokenizer,
+  textOf,
+  tokenized,
+  tokenMask,
+  windows,
+} from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
-import { type ConfigFailure, type Failure, problemList } from '../core/failure.js'
-import { checkOptions } from '../core/options.js'
-import { scope } from '../engine/scope.js'
-import { type History, textOf } from '../text/history/history.js'
-import { type ChatTemplate, type RenderOptions, render } from '../text/template/chatTemplate.js'
-import { type AssistantTextOptions, assistantText, tokenMask } from '../text/template/masks.js'
-import { tokenized } from '../text/tokenizer/budget.js'
-import { type PaddingOptions, type Side, windows } from '../text/tokenizer/encoding.js'
-import type { TextTokenizer } from '../text/tokenizer/textTokenizer.js'
-import { excess, farBeyond } from '../text/tokenizer/tokenLimit.js'
 import { APPLY_CHAT_TEMPLATE_OPTIONS, APPLY_CHAT_TEMPLATE_PADDING_OPTIONS } from './optionKinds.js'
 import { filledRows, type Ragged, ragged, toPadded } from './tensorDict/leaf.js'
 import { get, TensorDict } from './tensorDict/tensorDict.js'

@@ -1,11 +1,17 @@
 /** Reads small files of a model's folder. Failures name the folder and the file. */
+
+import {
+  type FileFailure,
+  type Files,
+  type FormatFailure,
+  lfsProblem,
+  type ModelFailure,
+  modelFailure,
+  parseJson,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
-import { type FileFailure, type FormatFailure, type ModelFailure, modelFailure } from '../core/failure.js'
-import { parseJson } from '../core/json.js'
-import { lfsProblem } from '../core/lfsPointer.js'
 
 /** Returns a failure of a file in a model's folder. */
 export const fileProblem = (folder: string, file: string, reason: string): ModelFailure =>

@@ -1,9 +1,10 @@
 /** Gradients with respect to the float leaves of a TensorDict. */
+
+import { flatten, type Tree, unflatten } from '@tandem-rl/base'
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { OrderedMap } from 'immutable'
-import { flatten, type Tree, unflatten } from '../core/tree.js'
-import { scope } from '../engine/scope.js'
-import { valueAndGrad } from '../engine/valueAndGrad.js'
 import { leafEntries, mapLeaves } from './tensorDict/leaves.js'
 import { type Entry, type Flat, isTensorDict, nodeOf, type TensorDict } from './tensorDict/tensorDict.js'
 

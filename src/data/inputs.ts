@@ -2,7 +2,7 @@
  * Digests of what a run reads besides its settings: rows of data sets, tokenizers, chat templates,
  * recipe files. Run folders store them, so that a run does not continue with others unnoticed.
  */
-import { liveDigest } from '../live/digest.js'
+import { liveDigest } from '@tandem-rl/base/host'
 import type { RowSource } from './task.js'
 
 /** Digests by name, such as `rows of train.jsonl`. */

@@ -1,8 +1,9 @@
 /** Creation of TensorDicts: from plain values by a spec, from typed arrays, or as zeros. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
-import { scope } from '../engine/scope.js'
 import { type Infer, isLeafSpec, type LeafSpec, nodeOfSpec, type Spec } from './spec.js'
 
 import { data, type Leaf, meta, type RaggedType, ragged } from './tensorDict/leaf.js'

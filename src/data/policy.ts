@@ -1,9 +1,8 @@
 /** Types that environments, policies and collectors exchange. */
+
+import type { Failure, Key } from '@tandem-rl/base'
+import type { History, Message, TokenSpan } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../core/failure.js'
-import type { Key } from '../core/key.js'
-import type { History, Message } from '../text/history/history.js'
-import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import type { Data, Ragged } from './tensorDict/leaf.js'
 import type { TensorDict } from './tensorDict/tensorDict.js'
 

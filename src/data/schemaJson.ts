@@ -1,7 +1,8 @@
 /** Values from outside, checked by zod schemas. */
+
+import { parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { parseJson } from '../core/json.js'
 
 /**
  * Checks a value against a schema.

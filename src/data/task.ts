@@ -2,8 +2,9 @@
  * Tasks and their sources. A dataset is a task source: validated rows with an id, in an order fixed
  * by a key.
  */
+
+import { child, type Key, permutation } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { child, type Key, permutation } from '../core/key.js'
 
 /** One problem: the query for the policy, and the reference answer as the dataset has it. */
 export interface Task {

@@ -1,5 +1,5 @@
 /** The choice of the tokens of a conversation that are learned, by their origin. */
-import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
+import type { TokenSpan } from '@tandem-rl/text'
 
 /** Returns true if the token at this index of the conversation is learned. `span` is its span. */
 export type MaskChoice = (span: TokenSpan, place: number) => boolean

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
 export { Agent, type AgentOptions, type AgentRunOptions, type TrainedEnvOptions } from '../agents/agent.js'
 export type { AgentEnvOptions, AgentParts, AgentState } from '../agents/agentEnv.js'

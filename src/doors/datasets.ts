@@ -4,7 +4,7 @@
  *
  * @module
  */
-export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
+export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '@tandem-rl/base'
 export { AGENT_ROWS, type AgentRowTask, type AgentTask, agentTask } from '../data/datasets/agentRows.js'
 export { CONVERSATION_ROW, PREFERENCE_ROW, type PreferencePair } from '../data/datasets/conversationRows.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions } from '../data/datasets/gsm8k.js'

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
 export type { AnswerState, UnrewardedState } from '../envs/answerEnv.js'
 export { addEnds, addReward, type EnvSpecs, nextRequest, outcomeSpec, type StepBetween } from '../envs/base/env.js'

@@ -4,11 +4,9 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
-export { type ByteSource, memoryBytes } from '../core/byteSource.js'
-export type { HostArray } from '../core/hostArray.js'
-export { sipHash } from '../core/sipHash.js'
+export { type ByteSource, type HostArray, memoryBytes, sipHash } from '@tandem-rl/base'
 export { type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
 export type { PackageFailure } from '../data/codecs/optionalPackage.js'
 export { type ParquetFailure, type ReadParquetOptions, readParquet } from '../data/codecs/parquet.js'

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
 export type { Completions } from '../data/completions.js'
 export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../learners/memoryEstimate.js'

@@ -5,11 +5,12 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
-export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '../data/gradients.js'
-export type { ModuleExport } from '../core/moduleExport.js'
+export type { ModuleExport } from '@tandem-rl/base'
 export type { MaskedTokensOptions } from '../data/applyChatTemplate.js'
+export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '../data/gradients.js'
+export { masked } from '../data/tensorDict/masked.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
 export { type BatchLossOptions, batchLoss } from '../learners/batchLoss.js'
 export { NonFiniteLoss } from '../learners/steps/lossStep.js'

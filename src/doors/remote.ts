@@ -4,8 +4,20 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
+export {
+  type HttpEvents,
+  type HttpFailure,
+  type HttpFailureKind,
+  type HttpReply,
+  type HttpRequest,
+  type Limiter,
+  limiter,
+  type Repeat,
+  type Transport,
+  type TransportState,
+} from '@tandem-rl/base'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from '../collectors/updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from '../collectors/updaters/engineUpdater.js'
 export type { ServerStatus } from '../collectors/updaters/member.js'
@@ -21,17 +33,6 @@ export type {
 } from '../collectors/updaters/settings.js'
 export type { OnLost } from '../collectors/updaters/transaction.js'
 export { type VLLMUpdaterOptions, vLLMUpdater } from '../collectors/updaters/vLLMUpdater.js'
-export type {
-  HttpEvents,
-  HttpFailure,
-  HttpFailureKind,
-  HttpReply,
-  HttpRequest,
-  Repeat,
-  Transport,
-  TransportState,
-} from '../core/http.js'
-export { type Limiter, limiter } from '../core/limiter.js'
 export type { EngineAbilities, EngineClient, EngineFailure, EngineState, ServingWeights } from '../data/engineClient.js'
 export { liveTransport } from '../live/transport/liveTransport.js'
 export type { TransportOptions } from '../live/transport/settings.js'

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
 export type { AgentHeldOut, AgentRunParts } from '../run/define/agentRun.js'
 export { type LearnerSettings, learnerParts } from '../run/define/choices.js'

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
-export type { FrameReply, FrameSession, OpenFrames, SocketOptions } from '../core/frames.js'
+export type { FrameReply, FrameSession, OpenFrames, SocketOptions } from '@tandem-rl/base'
 export type {
   AdapterWeights,
   EngineInfo,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
 export { checkTinkerServer, type TinkerCheckOptions } from '../tinker/check/checkTinkerServer.js'
 export type { TinkerCheck, TinkerVerdict } from '../tinker/check/measure.js'

@@ -4,15 +4,13 @@
  *
  * @module
  */
-import '../engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 
 export {
   type ResourceFailure,
   type ResourceScope,
   type ResourceSpec,
   resourceFailure,
-} from '../core/resource.js'
-export {
   SANDBOX_LIMITS,
   type Sandbox,
   type SandboxEnd,
@@ -24,7 +22,7 @@ export {
   type SandboxStop,
   type SandboxText,
   type SandboxWait,
-} from '../core/sandbox.js'
+} from '@tandem-rl/base'
 export type { Episode } from '../envs/base/episode.js'
 export type { ToolFailure } from '../envs/base/toolFailure.js'
 export { type CommandBlock, commandBlock } from '../envs/mlgym/commandBlock.js'

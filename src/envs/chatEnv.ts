@@ -1,14 +1,23 @@
 /** Environments of conversations. */
+
+import { checkOptions } from '@tandem-rl/base'
+import {
+  appendMessage,
+  extendHistory,
+  History,
+  historyFromOpenAi,
+  type Message,
+  message,
+  type OpenAiMessage,
+  textOf,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { appendMessage, extendHistory, History, type Message, message, textOf } from '../text/history/history.js'
-import { historyFromOpenAi, type OpenAiMessage } from '../text/history/openAiChat.js'
 import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
 import { CHAT_ENV_OPTIONS } from './optionKinds.js'
 

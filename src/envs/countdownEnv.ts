@@ -1,5 +1,4 @@
-import type { Key } from '../core/key.js'
-import { checkOptions } from '../core/options.js'
+import { checkOptions, type Key } from '@tandem-rl/base'
 import { type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DrawnChats } from './datasetChatEnv.js'
 import { COUNTDOWN_ENV_OPTIONS } from './optionKinds.js'

@@ -1,5 +1,5 @@
+import { checkOptions } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
-import { checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Infer, Spec } from '../data/spec.js'
 import type { Task, TaskSource } from '../data/task.js'

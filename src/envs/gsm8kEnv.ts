@@ -1,4 +1,4 @@
-import { checkOptions } from '../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { type AnswerEnv, type AnswerState, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DrawnChats } from './datasetChatEnv.js'
 import { GSM8K_ENV_OPTIONS } from './optionKinds.js'

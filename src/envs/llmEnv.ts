@@ -3,16 +3,14 @@
  * messages, as tokens or as text.
  */
 
+import { checkOptions } from '@tandem-rl/base'
+import type { TextRange, TextSpan, TokenSpan } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../core/options.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec, type Spec } from '../data/spec.js'
 import { type Data, data, joinRows, type Ragged, raggedRow, rowLengths } from '../data/tensorDict/leaf.js'
 import { merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import type { TextSpan } from '../text/template/chatTemplate.js'
-import type { TextRange } from '../text/textRange.js'
-import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import { type Env, envFailure, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
 import { LLM_ENV_OPTIONS, LLM_TEXT_ENV_OPTIONS } from './optionKinds.js'
 import { TEXT_SPECS, type TextEntries } from './transforms/templateTransform.js'

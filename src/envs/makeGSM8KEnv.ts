@@ -1,6 +1,6 @@
+import { checkOptions } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../core/options.js'
 import type { TaskSource } from '../data/task.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'

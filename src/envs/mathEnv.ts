@@ -1,4 +1,4 @@
-import { checkOptions } from '../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DrawnChats } from './datasetChatEnv.js'
 import { MATH_ENV_OPTIONS } from './optionKinds.js'

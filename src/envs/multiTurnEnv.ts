@@ -1,20 +1,26 @@
 /** Multi-turn environments from one function: what the world replies to the policy. */
 
+import { checkOptions, child, formatKey, type Key, parseKey, unknownName } from '@tandem-rl/base'
+import { thrownText } from '@tandem-rl/base/host'
+import {
+  appendMessage,
+  type History,
+  lastMessage,
+  type Message,
+  message,
+  textOf,
+  withoutThoughts,
+} from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, formatKey, type Key, parseKey } from '../core/key.js'
-import { checkOptions, unknownName } from '../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
 import type { Task } from '../data/task.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
-import { thrownText } from '../live/thrown.js'
-import { appendMessage, type History, lastMessage, type Message, message, textOf } from '../text/history/history.js'
-import { withoutThoughts } from '../text/toolCalls/thoughts.js'
 import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
 import { DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
 import { MULTI_TURN_ENV_OPTIONS } from './optionKinds.js'

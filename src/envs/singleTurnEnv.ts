@@ -1,6 +1,7 @@
 /** Single-turn environments from one reward: what an answer is worth. */
+
+import { checkOptions } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
-import { checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'

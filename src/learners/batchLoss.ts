@@ -1,7 +1,7 @@
 /** Losses as functions of parameters and a batch, without an optimizer. */
+
+import { checkOptions, type Key } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import type { Key } from '../core/key.js'
-import { checkOptions } from '../core/options.js'
 import { requireEntries } from '../data/batchRows.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'

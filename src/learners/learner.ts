@@ -1,7 +1,7 @@
 /** The contract of a learner: batches in, weights out. */
+
+import type { Failure, FileFailure, Files, ModelFailure } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
-import type { Failure, FileFailure, ModelFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Absent, Needs } from '../data/needs.js'
 import type { Ragged } from '../data/tensorDict/leaf.js'

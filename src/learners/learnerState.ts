@@ -1,11 +1,10 @@
 /** The checkpoint of a learner: optimizer and counters, in addition to the weights. */
+
+import type { FileFailure, Files, HostArray, ModelFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Files } from '../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../core/failure.js'
-import type { HostArray } from '../core/hostArray.js'
 import { encodeSafetensors } from '../data/codecs/safetensors.js'
 import { readSafetensors } from '../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../data/codecs/storage.js'

@@ -1,18 +1,25 @@
 /** A learner in this process, on one thread or on several. */
+
+import {
+  checkOptions,
+  child,
+  formatKey,
+  type Key,
+  orThrow,
+  refuse,
+  type ThreadFailure,
+  type Threads,
+} from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Threads } from '../core/capabilities.js'
-import { orThrow, type ThreadFailure } from '../core/failure.js'
-import { child, formatKey, type Key } from '../core/key.js'
-import { checkOptions, refuse } from '../core/options.js'
 import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../data/batchRows.js'
 import type { Completions } from '../data/completions.js'
 import { type Ragged, ragged } from '../data/tensorDict/leaf.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
-import { type Owned, own, scope } from '../engine/scope.js'
 import { type CompletionGenerator, makeGenerator } from '../modules/generation/generator.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { formatConfig } from '../modules/transformer/config.js'

@@ -1,8 +1,9 @@
 /** The state of any optimizer as named arrays, for files. */
+
+import type { HostArray } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import type { HostArray } from '../core/hostArray.js'
 import type { NamedTensors } from '../data/weights.js'
-import { scope } from '../engine/scope.js'
 import { hostArrays } from '../modules/pretrained/pretrained.js'
 import type { Optimizer } from '../objectives/updates/optimizer.js'
 

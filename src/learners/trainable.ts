@@ -1,14 +1,12 @@
 /** The weights of a learner: their initial values, the trained subset, and their files. */
+
+import { child, type Files, type HostArray, type Key, type ModelFailure } from '@tandem-rl/base'
+import { liveMachine } from '@tandem-rl/base/host'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
-import type { ModelFailure } from '../core/failure.js'
-import type { HostArray } from '../core/hostArray.js'
-import { child, type Key } from '../core/key.js'
 import type { NamedTensors } from '../data/weights.js'
-import { type Owned, own, scope } from '../engine/scope.js'
-import { liveMachine } from '../live/machine.js'
 import { type Adapter, initialLora, loraScalings } from '../modules/lora/adapter.js'
 import {
   adaptedProjections,

@@ -1,9 +1,15 @@
 /** Files as byte sources. */
+
+import {
+  type ByteSource,
+  type FileFailure,
+  type Files,
+  fileFailure,
+  type OpenFile,
+  requireRange,
+} from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { type ByteSource, requireRange } from '../core/byteSource.js'
-import type { Files, OpenFile } from '../core/capabilities.js'
-import { type FileFailure, fileFailure } from '../core/failure.js'
 import { liveFiles } from './files.js'
 
 const readRange = (

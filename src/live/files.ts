@@ -1,10 +1,17 @@
 /** The file system. */
+
 import * as fs from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
+import {
+  errorMessage,
+  type FileContents,
+  type FileFailure,
+  type Files,
+  fileFailure,
+  type OpenFile,
+  sizeProblem,
+} from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { FileContents, Files, OpenFile } from '../core/capabilities.js'
-import { errorMessage, type FileFailure, fileFailure } from '../core/failure.js'
-import { sizeProblem } from '../core/fileLimits.js'
 import { flush } from './flush.js'
 import { isBelow } from './paths.js'
 

@@ -1,10 +1,10 @@
 /** A network gate: a local proxy that connects only to allowed destinations. */
+
 import { type ClientRequest, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { errorMessage, type GateDestination, type OpenGate } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage } from '../core/failure.js'
-import type { GateDestination, OpenGate } from '../core/http.js'
 
 /** Headers that are meant for the proxy, or for one connection. */
 const OWN_HEADERS = new Set(['proxy-authorization', 'proxy-connection', 'connection', 'keep-alive', 'upgrade'])

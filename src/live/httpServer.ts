@@ -1,10 +1,10 @@
 /** The real HTTP server: sockets in front of a function from requests to responses. */
+
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
+import { asError, type SocketOptions } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { asError } from '../core/failure.js'
-import type { SocketOptions } from '../core/frames.js'
 import { isLoopback } from './transport/loopback.js'
 import { liveSockets, respondAndClose } from './webSockets.js'
 

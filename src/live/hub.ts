@@ -5,12 +5,12 @@
  *          is needed: the JavaScript one does not resume, checks no checksum, writes no refs and
  *          has no time limits. The cache is the same, and is shared with both.
  */
+
 import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo, Timers } from '@tandem-rl/base'
+import { harmless, liveTimers } from '@tandem-rl/base/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../core/capabilities.js'
-import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
-import { liveTimers } from './clock.js'
 import { flush } from './flush.js'
 import {
   cachedCommit,
@@ -35,7 +35,6 @@ import {
   webAddress,
 } from './hubHttp.js'
 import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
-import { harmless } from './thrown.js'
 import { proxiedFetch } from './transport/proxies.js'
 
 export interface LiveHubOptions {

@@ -2,12 +2,13 @@
  * The cache of the Hugging Face hub on disk, in the layout that Python and JavaScript share: blobs,
  * snapshots, refs.
  */
+
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import * as fs from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
-import type { HubFile, HubRepo } from '../core/hub.js'
+import type { HubFile, HubRepo } from '@tandem-rl/base'
 import { readRegularText, temporaryName, writeWhole } from './files.js'
 
 const COMMIT = /^[0-9a-f]{40}$/

@@ -1,9 +1,7 @@
 /** Requests to the Hugging Face hub, with time limits, and failures that include advice. */
+
+import { errorMessage, type HubFailure, type HubRepo, parseJson, type Timers } from '@tandem-rl/base'
 import { isRight } from 'fp-ts/lib/Either.js'
-import type { Timers } from '../core/capabilities.js'
-import { errorMessage } from '../core/failure.js'
-import type { HubFailure, HubRepo } from '../core/hub.js'
-import { parseJson } from '../core/json.js'
 import { proxyFor, throughProxy } from './transport/proxies.js'
 
 /** The settings of requests. */

@@ -5,12 +5,12 @@
  * process is therefore recognized as stale, even if another process has reused its id. Age is not
  * considered.
  */
+
 import * as fs from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
+import { errorMessage, type LockFailure, type Locks } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Locks } from '../core/capabilities.js'
-import { errorMessage, type LockFailure } from '../core/failure.js'
 import { readRegularText, temporaryName } from './files.js'
 
 interface Holder {

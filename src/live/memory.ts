@@ -1,6 +1,7 @@
 /** The memory of this machine. */
+
 import { freemem } from 'node:os'
-import type { Memory } from '../core/capabilities.js'
+import type { Memory } from '@tandem-rl/base'
 import { reserveBytes, untouchedBytes } from './reservations.js'
 
 /**

@@ -1,5 +1,5 @@
 /** Loads values from the modules that export them, in any thread. */
-import type { ModuleExport } from '../core/moduleExport.js'
+import type { ModuleExport } from '@tandem-rl/base'
 import { importUserModule, isUserModule } from './userModules.js'
 
 const isExport = (value: unknown): value is ModuleExport =>

@@ -1,11 +1,19 @@
 /** Real processes: `node:child_process`, in their own groups, which end with this process. */
+
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process'
 import { createServer } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
+import {
+  asError,
+  type ProcessEnd,
+  type Processes,
+  type ProcessFailure,
+  type ProcessProgram,
+  type RunningProcess,
+  type TalkingProgram,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { ProcessEnd, Processes, ProcessProgram, RunningProcess, TalkingProgram } from '../core/capabilities.js'
-import { asError, type ProcessFailure } from '../core/failure.js'
 import { spawnClosed } from './descriptors.js'
 import { lineReader } from './lineReader.js'
 

@@ -1,7 +1,7 @@
 /** Jobs on another thread, one after another, each with a time limit. */
+
+import type { Thread, ThreadFailure, ThreadPort, ThreadProgram, Threads } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Thread, ThreadPort, ThreadProgram, Threads } from '../core/capabilities.js'
-import type { ThreadFailure } from '../core/failure.js'
 import { liveThreads } from './threads.js'
 
 /** A failure of a job. `busy`: too many jobs are waiting. */

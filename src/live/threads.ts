@@ -1,10 +1,10 @@
 /** Real threads: `node:worker_threads`, from TypeScript sources or compiled files. */
+
 import { fileURLToPath } from 'node:url'
 import { isNativeError } from 'node:util/types'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker, workerData } from 'node:worker_threads'
+import type { Thread, ThreadFailure, ThreadOptions, ThreadPort, ThreadProgram, Threads } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Thread, ThreadOptions, ThreadPort, ThreadProgram, Threads } from '../core/capabilities.js'
-import type { ThreadFailure } from '../core/failure.js'
 
 /** The initial data of a thread. */
 interface Boot {

@@ -4,6 +4,7 @@
  */
 import { readFileSync, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { importPackage } from '@tandem-rl/base/host'
 
 const ROOT = new URL('../../', import.meta.url)
 
@@ -16,6 +17,12 @@ const EXTENSION = FILE.slice(FILE.lastIndexOf('.') + 1)
  * that train have no use.
  */
 const APART: readonly string[] = ['./testing', './package.json', './tsconfig.json']
+
+/** Packages that a module and this program share, with those that the kernel depends on. */
+const LEAVES: readonly string[] = [
+  ...['@tandem-rl/base', '@tandem-rl/base/host', '@tandem-rl/text'],
+  ...['@tandem-rl/tfjs-onnxruntime', '@tandem-rl/tfjs-onnxruntime/scope'],
+]
 
 /** Other packages of which a module and this program share one instance. */
 const SHARED_PACKAGES: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -40,7 +47,8 @@ const sharedModules = async (): Promise<Readonly<Record<string, unknown>>> => {
       ? []
       : [[`${name}${path.slice(1)}`, () => import(fileOf(file).href)] as const],
   )
-  const loaded = [...own, ...Object.entries(SHARED_PACKAGES)].map(
+  const leaves = LEAVES.map((each) => [each, () => importPackage<unknown>(each, import.meta)] as const)
+  const loaded = [...own, ...leaves, ...Object.entries(SHARED_PACKAGES)].map(
     async ([specifier, load]) => [specifier, await load()] as const,
   )
   return Object.fromEntries(await Promise.all(loaded))

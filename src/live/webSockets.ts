@@ -1,8 +1,9 @@
 /** WebSocket connections of an HTTP server. */
+
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
+import type { FrameSession, SocketOptions } from '@tandem-rl/base'
 import type { WebSocket, WebSocketServer } from 'ws'
-import type { FrameSession, SocketOptions } from '../core/frames.js'
 
 /** The open connections. */
 interface Sockets {

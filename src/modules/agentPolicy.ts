@@ -1,12 +1,11 @@
+import { checkOptions, child } from '@tandem-rl/base'
+import { discard, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import { child } from '../core/key.js'
-import { checkOptions } from '../core/options.js'
 import type { Policy, PolicyFailure } from '../data/policy.js'
 import { select } from '../data/tensorDict/edit.js'
 import { concat } from '../data/tensorDict/joining.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard, own, scope } from '../engine/scope.js'
 import { AGENT_POLICY_OPTIONS } from './optionKinds.js'
 
 export interface AgentPolicyOptions<In, Out> {

@@ -1,6 +1,25 @@
+import { checkOptions, type Failure, problemList } from '@tandem-rl/base'
+import {
+  type ChatTemplate,
+  callIds,
+  type DecodeState,
+  decodeNext,
+  type EncodedText,
+  encodeRendered,
+  type History,
+  lastMessage,
+  type Message,
+  messageOfText,
+  render,
+  type TextTokenizer,
+  type ThoughtSetting,
+  type ToolCallFormat,
+  thoughtsAfter,
+  thoughtTagsOf,
+  tokenized,
+  toolCallFormatOf,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { type Failure, problemList } from '../core/failure.js'
-import { checkOptions } from '../core/options.js'
 import type {
   ActOptions,
   HistoryAction,
@@ -12,19 +31,6 @@ import type {
 } from '../data/policy.js'
 import { type Data, data, type Ragged, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { type History, lastMessage, type Message } from '../text/history/history.js'
-import { type ChatTemplate, render } from '../text/template/chatTemplate.js'
-import { tokenized } from '../text/tokenizer/budget.js'
-import {
-  type DecodeState,
-  decodeNext,
-  type EncodedText,
-  encodeRendered,
-  type TextTokenizer,
-} from '../text/tokenizer/textTokenizer.js'
-import { callIds, messageOfText } from '../text/toolCalls/callMessage.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
-import { type ThoughtSetting, thoughtsAfter, thoughtTagsOf } from '../text/toolCalls/thoughts.js'
 import { HISTORY_POLICY_OPTIONS } from './optionKinds.js'
 
 /**

@@ -1,9 +1,9 @@
+import { child } from '@tandem-rl/base'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import { child } from '../core/key.js'
 import type { Policy, PolicyFailure } from '../data/policy.js'
 import { merge } from '../data/tensorDict/merge.js'
 import { find, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard } from '../engine/scope.js'
 
 /** Policies by the names under which their actions are stored. */
 export type NamedPolicies = Readonly<Record<string, Policy<never, unknown>>>

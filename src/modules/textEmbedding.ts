@@ -1,8 +1,9 @@
 /** Vectors of texts, computed by a decoder in this process. */
+
+import { checkOptions } from '@tandem-rl/base'
+import { nextTurn } from '@tandem-rl/base/host'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../core/options.js'
-import { scope } from '../engine/scope.js'
-import { nextTurn } from '../live/host.js'
 import { TEXT_EMBEDDING_OPTIONS } from './optionKinds.js'
 import type { ModelText } from './pretrained/pretrained.js'
 import type { DecoderConfig } from './transformer/config.js'

@@ -1,17 +1,15 @@
 /** A policy that runs a model in this process. */
+
+import { type Clock, checkOptions, child, errorMessage } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../core/capabilities.js'
-import { errorMessage } from '../core/failure.js'
-import { child } from '../core/key.js'
-import { checkOptions } from '../core/options.js'
 import { distinctPrompts, sharedRows } from '../data/completions.js'
 import type { LogProbModel, Policy, PolicyFailure, SamplingRecord, TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, type Ragged, ragged, raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { WeightReceiver } from '../data/weights.js'
-import { own } from '../engine/scope.js'
-import { liveClock } from '../live/clock.js'
 import {
   type Completion,
   type CompletionGenerator,

@@ -1,11 +1,10 @@
 /** A value function on a decoder: one number per token, read from the state that predicts it. */
+
+import { type Files, type Key, type ModelFailure, modelFailure, normals } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
-import { type ModelFailure, modelFailure } from '../core/failure.js'
-import { type Key, normals } from '../core/key.js'
 import { checkStored } from '../data/codecs/checkStored.js'
 import { encodeSafetensors } from '../data/codecs/safetensors.js'
 import { readSafetensors } from '../data/codecs/safetensorsFile.js'

@@ -1,5 +1,5 @@
 /** Checks of wrapper options, with hints for TorchRL options that have another form here. */
-import { checkOptions } from '../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 
 const KEYS =
   'the keys of entries are part of the types and cannot be changed: rename the entry instead, or write the entries of several policies under their names with sideBySide'

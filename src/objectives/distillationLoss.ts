@@ -1,8 +1,9 @@
 /** Losses that learn from the probabilities of another model. */
+
+import { checkOptions } from '@tandem-rl/base'
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../core/options.js'
-import { masked } from '../engine/masked.js'
-import { stopGradient } from '../engine/stopGradient.js'
+import { masked } from '../data/tensorDict/masked.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
 import type { EntriesOf } from './lossRows.js'
 import { DISTILLATION_LOSS_OPTIONS, VOCABULARY_DIVERGENCE_NAMES, VOCABULARY_DIVERGENCE_OPTIONS } from './optionKinds.js'

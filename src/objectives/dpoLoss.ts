@@ -1,6 +1,7 @@
 /** The DPO loss: learning from pairs of completions, one of which was preferred. */
+
+import { checkOptions, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions, refuse } from '../core/options.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
 import { PAIRS, type PreferenceBatch, pairRows, sideOf } from './lossRows.js'
 import { DPO_LOSS_OPTIONS } from './optionKinds.js'

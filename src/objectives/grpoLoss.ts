@@ -1,7 +1,6 @@
 /** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
 
-import { moduleExport } from '../core/moduleExport.js'
-import { checkOptions, notAWeight, refuse } from '../core/options.js'
+import { checkOptions, moduleExport, notAWeight, refuse } from '@tandem-rl/base'
 import { plainSettings } from './loss.js'
 import { GRPO_LOSS_OPTIONS } from './optionKinds.js'
 import { type KLTerm, type PolicyLoss, policyLoss } from './policyLoss.js'

@@ -1,6 +1,6 @@
 /** KL penalties in the reward, and controllers of their weight. */
 
-import { checkOptions, notAWeight, refuse } from '../core/options.js'
+import { checkOptions, notAWeight, refuse } from '@tandem-rl/base'
 import { type RewardKLForm, rewardKL } from '../data/rewardKL.js'
 import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
 import { ADAPTIVE_KL_CONTROLLER_OPTIONS, KL_PENALIZED_REWARDS_OPTIONS } from './optionKinds.js'

@@ -1,6 +1,7 @@
 /** The rows of a loss: completions with the lists that it reads, made from a batch. */
+
+import { child, type Key, uniforms } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { child, type Key, uniforms } from '../core/key.js'
 import type { AdvantageEntry, ReturnsEntry } from '../data/batch.js'
 import { batchRowsAt, findData, findRows, lossMasks, temperatureOf } from '../data/batchRows.js'
 import type { Completions } from '../data/completions.js'

@@ -1,9 +1,9 @@
 /** A policy loss composed of a token objective, an aggregation, KL terms and entropy. */
+
+import { checkOptions, exportOf, moduleExport, notAWeight, refuse } from '@tandem-rl/base'
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { exportOf, moduleExport } from '../core/moduleExport.js'
-import { checkOptions, notAWeight, refuse } from '../core/options.js'
-import { masked, maskedLogSumExp } from '../engine/masked.js'
-import { stopGradient } from '../engine/stopGradient.js'
+import { masked, maskedLogSumExp } from '../data/tensorDict/masked.js'
 import { defineLoss, type Loss, type LossOutput, type ModelOutputs } from './loss.js'
 import type { EntriesOf } from './lossRows.js'
 import { POLICY_LOSS_KL_OPTIONS, POLICY_LOSS_OPTIONS } from './optionKinds.js'

@@ -1,7 +1,7 @@
 /** The loss of PPO: a policy loss and a value loss on one decoder. */
+
+import { checkOptions, moduleExport, notAWeight, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { moduleExport } from '../core/moduleExport.js'
-import { checkOptions, notAWeight, refuse } from '../core/options.js'
 import { defineLoss, type Loss, type LossOutput, type ModelOutputs } from './loss.js'
 import { completionRows, type EntriesOf } from './lossRows.js'
 import { PPO_LOSS_OPTIONS } from './optionKinds.js'

@@ -1,6 +1,7 @@
 /** The loss of a reward model: learning from pairs of completions, one of which was preferred. */
+
+import { checkOptions, notAWeight, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions, notAWeight, refuse } from '../core/options.js'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
 import { type LossRows, PAIRS, type PreferenceBatch, pairRows, sideOf } from './lossRows.js'

@@ -3,7 +3,7 @@
  * differently, and policies become stale.
  */
 
-import { checkOptions } from '../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { checkShapes, lengthsOf, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
 import {
   ROLLOUT_CORRECTION_OPTIONS,

@@ -1,6 +1,7 @@
 /** Values of whole completions from those of their tokens. */
+
 import * as tf from '@tensorflow/tfjs-core'
-import { masked } from '../engine/masked.js'
+import { masked } from '../data/tensorDict/masked.js'
 
 /** Sums the unmasked values of each row: `[B, T]` to `[B]`. Masked values have no effect. */
 export const rowSums = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor => tf.sum(masked(x, mask), -1)

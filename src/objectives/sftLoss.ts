@@ -1,7 +1,8 @@
 /** The loss of supervised fine-tuning: learning from given completions. */
+
+import { checkOptions } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../core/options.js'
-import { masked } from '../engine/masked.js'
+import { masked } from '../data/tensorDict/masked.js'
 import {
   defineLoss,
   type Loss,

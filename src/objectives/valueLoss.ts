@@ -1,8 +1,9 @@
 /** The loss of a value function. */
+
+import { checkOptions } from '@tandem-rl/base'
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../core/options.js'
-import { masked } from '../engine/masked.js'
-import { stopGradient } from '../engine/stopGradient.js'
+import { masked } from '../data/tensorDict/masked.js'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs, meanMetrics } from './loss.js'
 import { completionRows, type EntriesOf } from './lossRows.js'
 import { VALUE_LOSS_OPTIONS } from './optionKinds.js'

@@ -3,15 +3,13 @@
  * headers, without sockets.
  */
 
+import { checkOptions, FailureError } from '@tandem-rl/base'
+import { liveCalendar, liveIds } from '@tandem-rl/base/host'
+import { thoughtTagsOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
-import { FailureError } from '../core/failure.js'
-import { checkOptions } from '../core/options.js'
-import { liveCalendar } from '../live/clock.js'
-import { liveIds } from '../live/ids.js'
 import { reportError } from '../live/reportError.js'
-import { thoughtTagsOf } from '../text/toolCalls/thoughts.js'
 import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from './bodies/body.js'
 import { type BodyThread, readBody } from './bodies/bodyThread.js'

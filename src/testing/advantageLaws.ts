@@ -1,4 +1,6 @@
 /** Laws for advantages of batches. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { decodeTensorDict } from '../data/codecs/tensorDictFileRead.js'
@@ -7,7 +9,6 @@ import { concat } from '../data/tensorDict/joining.js'
 import { type Data, data, type Ragged, ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
 import { type Law, require } from './law.js'
 import { requireRight } from './results.js'
 

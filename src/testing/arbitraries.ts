@@ -1,12 +1,13 @@
 /** fast-check arbitraries for the public values of this package. */
+
+import { type Key, keyFromSeed } from '@tandem-rl/base'
+import { History, type Message, message } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
-import { type Key, keyFromSeed } from '../core/key.js'
 import type { Task } from '../data/task.js'
 import { set } from '../data/tensorDict/edit.js'
 import { data, type Leaf, meta, type Ragged, type RaggedType, ragged } from '../data/tensorDict/leaf.js'
 import { batchSize, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { History, type Message, message } from '../text/history/history.js'
 
 /** Draws keys of random streams. */
 export const anyKey: fc.Arbitrary<Key> = fc.nat().map(keyFromSeed)

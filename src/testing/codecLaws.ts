@@ -1,7 +1,8 @@
 /** The laws of codecs: laws 83 to 86. */
+
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { type Either, isRight } from 'fp-ts/lib/Either.js'
-import { liveTensors, scope } from '../engine/scope.js'
 import { type NumberedLaw, numbered, require } from './law.js'
 
 /** A conversion of values to bytes and back. */

@@ -1,5 +1,5 @@
 /** A clock that a test advances. */
-import type { Clock } from '../core/capabilities.js'
+import type { Clock } from '@tandem-rl/base'
 
 /** A manual clock. */
 export interface FakeClock extends Clock {

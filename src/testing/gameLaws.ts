@@ -1,7 +1,8 @@
 /** Laws for games. */
+
+import { child, type Key, uniformInteger } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { child, type Key, uniformInteger } from '../core/key.js'
 import { drawChance, type Game, type GameMove, type GameState, playersOf, replayGame } from '../envs/games/game.js'
 import { parseAction } from '../envs/games/gameText.js'
 import { anyKey } from './arbitraries.js'

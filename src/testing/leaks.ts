@@ -1,5 +1,5 @@
 /** Checks for leaked tensors and owned values. */
-import { liveTensors, ownedCount } from '../engine/scope.js'
+import { liveTensors, ownedCount } from '@tandem-rl/tfjs-onnxruntime/scope'
 
 interface Alive {
   readonly tensors: number

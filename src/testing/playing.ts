@@ -1,9 +1,10 @@
 /** Playing episodes for the laws of environments. */
+
+import type { Key } from '@tandem-rl/base'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import type { Key } from '../core/key.js'
 import { toNested } from '../data/tensorDict/inspect.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard } from '../engine/scope.js'
 import type { Env } from '../envs/base/env.js'
 import { require } from './law.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'

@@ -1,14 +1,15 @@
 /** The laws of policies, for any policy. */
+
+import type { Key } from '@tandem-rl/base'
+import { discard, own, scope, tensorsOf } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import type { Key } from '../core/key.js'
 import type { Policy } from '../data/policy.js'
 import { dataSpec, raggedSpec, refine, type Spec } from '../data/spec.js'
 import { toNested } from '../data/tensorDict/inspect.js'
 import { type Ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard, own, scope, tensorsOf } from '../engine/scope.js'
 import { anyKey } from './arbitraries.js'
 import { type CloseTolerance, EXACT } from './close.js'
 import { type Law, require } from './law.js'

@@ -1,10 +1,11 @@
 /** The laws of rewards, for pure ones and for services that use a model, a sandbox or a server. */
+
+import type { Key } from '@tandem-rl/base'
+import { appendMessage, History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import type { Key } from '../core/key.js'
 import type { Task } from '../data/task.js'
 import type { Answered, Reward, RewardService, Scored } from '../envs/rewards/reward.js'
-import { appendMessage, History, message } from '../text/history/history.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
 import { shown } from './shown.js'

@@ -1,4 +1,7 @@
 /** An environment with scripted rewards and ends. */
+
+import type { TokenSpan } from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -7,9 +10,7 @@ import { dataSpec, raggedSpec } from '../data/spec.js'
 import { type Data, data, ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
 import type { Env, Outcome } from '../envs/base/env.js'
-import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 
 /** The script of one batch element. */
 export interface ScriptedEpisode {

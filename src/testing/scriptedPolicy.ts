@@ -1,8 +1,10 @@
 /** Policies with scripted answers, in token ids, text, or messages. */
+
+import { ABORTED, child, type Key, unlessAborted } from '@tandem-rl/base'
+import { type Message, message } from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, unlessAborted } from '../core/cancellation.js'
-import { child, type Key } from '../core/key.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -18,8 +20,6 @@ import type {
 import { data, ragged } from '../data/tensorDict/leaf.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
-import { type Message, message } from '../text/history/history.js'
 import { disturbed, type Fault } from './faults.js'
 
 /**

@@ -1,8 +1,9 @@
 /** The representation of values in fast-check's counterexamples. */
+
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { toNested } from '../data/tensorDict/inspect.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard } from '../engine/scope.js'
 
 /**
  * Copies a plain record so that counterexamples show it as the given text, because functions have

@@ -1,15 +1,15 @@
 /** fast-check arbitraries of collected batches: groups of trajectories, turn by turn. */
+
+import { formatKey, type Key, keyFromSeed } from '@tandem-rl/base'
+import { appendMessage, History, message, type TokenSpan } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
-import { formatKey, type Key, keyFromSeed } from '../core/key.js'
 import type { HistoryPrompt, SamplingRecord, StopReason, TokenPrompt } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import { type Data, data, ragged } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { appendMessage, History, message } from '../text/history/history.js'
-import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import { anyTask } from './arbitraries.js'
 import { shown, textOfMade } from './shown.js'
 import type { RecipeOf } from './specArbitraries.js'

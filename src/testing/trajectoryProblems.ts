@@ -2,13 +2,14 @@
  * Consistency checks of a collected batch: tokens, log-probabilities, spans, masks, turns, groups,
  * ends.
  */
+
+import type { TokenSpan } from '@tandem-rl/text'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec, refine } from '../data/spec.js'
 import { type Data, type Ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Outcome, outcomeSpec } from '../envs/base/env.js'
-import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import { closeProblem, EXACT } from './close.js'
 import { tokenActionSpec } from './policyLaws.js'
 

@@ -1,14 +1,14 @@
 /** The laws of transforms. */
 
+import type { Key } from '@tandem-rl/base'
+import { discard, liveTensors, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
-import type { Key } from '../core/key.js'
 import { refine, type Spec } from '../data/spec.js'
 import { toNested } from '../data/tensorDict/inspect.js'
 import { merge } from '../data/tensorDict/merge.js'
 import { take } from '../data/tensorDict/selecting.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard, liveTensors, own, scope } from '../engine/scope.js'
 import type { EnvSpecs } from '../envs/base/env.js'
 import { type Added, compose, identity, type Transform } from '../envs/transforms/transform.js'
 import { anyKey } from './arbitraries.js'

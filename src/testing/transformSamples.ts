@@ -1,10 +1,11 @@
 /** Inputs for transforms, drawn from the specs of the inner environment. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { Spec } from '../data/spec.js'
 import { merge } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
 import type { EnvSpecs } from '../envs/base/env.js'
 import { shown, textOfMade } from './shown.js'
 import { anyOfSpec, type ValueArbitraries } from './specArbitraries.js'

@@ -1,10 +1,9 @@
 /** Prints events as lines of text. */
+
+import { checkOptions, type Output, visibleLine, visibleText } from '@tandem-rl/base'
+import { liveOutput } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Output } from '../core/capabilities.js'
-import { checkOptions } from '../core/options.js'
-import { visibleLine, visibleText } from '../core/visibleText.js'
-import { liveOutput } from '../live/output.js'
 import { CONSOLE_SINK_OPTIONS } from './optionKinds.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 

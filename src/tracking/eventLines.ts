@@ -1,8 +1,9 @@
 /** Converts events to lines of JSON and back. */
+
+import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
-import type { FormatFailure } from '../core/failure.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import type { TrackedEvent } from './sink.js'
 

@@ -1,10 +1,9 @@
 /** Writes events to a file of JSON Lines. */
+
+import { cell, type FileFailure, type Files, type FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
-import { cell } from '../core/cell.js'
-import type { FileFailure, FormatFailure } from '../core/failure.js'
 import { liveFiles } from '../live/files.js'
 import { eventLine, parseEventLine } from './eventLines.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'

@@ -1,8 +1,6 @@
 /** Tracks a custom training loop. */
-import type { Calendar, Clock } from '../core/capabilities.js'
-import { cell } from '../core/cell.js'
-import { checkOptions } from '../core/options.js'
-import { liveCalendar, liveClock } from '../live/clock.js'
+import { type Calendar, type Clock, cell, checkOptions } from '@tandem-rl/base'
+import { liveCalendar, liveClock } from '@tandem-rl/base/host'
 import { TRACK_LOOP_OPTIONS } from './optionKinds.js'
 import type { PhaseSpan, RunStatus, SettingValue, Sink, TrackedEvent } from './sink.js'
 import { makeTracker, type SinkReport, type TrackerOptions } from './tracker.js'

@@ -1,5 +1,5 @@
 /** Converts names of scalars to valid metric names. */
-import { cell } from '../core/cell.js'
+import { cell } from '@tandem-rl/base'
 
 /** Scalars that are also summed by default: sampled tokens, trained tokens and failed groups. */
 export const TOTALS: readonly string[] = ['rollout/sampling/tokens', 'train/tokens', 'rollout/overlap/failed']

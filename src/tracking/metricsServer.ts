@@ -1,8 +1,9 @@
 /** Serves the metrics of a run to Prometheus. */
+
+import { checkOptions } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../core/options.js'
 import { type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 import { SERVE_METRICS_OPTIONS } from './optionKinds.js'
 

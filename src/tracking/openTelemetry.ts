@@ -1,14 +1,12 @@
 /** Records events as metrics and traces of OpenTelemetry. */
 
 import type { Attributes, Context, HrTime, Meter, Span, Tracer } from '@opentelemetry/api'
+import { cell, checkOptions, errorMessage } from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { cell } from '../core/cell.js'
-import { errorMessage } from '../core/failure.js'
-import { checkOptions } from '../core/options.js'
 import { optionalPackage, type PackageFailure } from '../data/codecs/optionalPackage.js'
-import { importPackage } from '../live/environment.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { OPEN_TELEMETRY_SINK_OPTIONS } from './optionKinds.js'
 import { phaseSpans } from './phases.js'
@@ -264,7 +262,7 @@ export const openTelemetrySink = (
 ): TE.TaskEither<PackageFailure | OpenTelemetryFailure, Sink> => {
   checkOptions('openTelemetrySink', options, OPEN_TELEMETRY_SINK_OPTIONS)
   return pipe(
-    optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => importPackage<Api>('@opentelemetry/api')),
+    optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => importPackage<Api>('@opentelemetry/api', import.meta)),
     TE.chainEitherKW((api) => instruments(api, options)),
     TE.map(({ api, meter, tracer }): Sink => {
       const record = metricsOf(meter, options.totals ?? TOTALS)

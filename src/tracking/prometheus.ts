@@ -1,8 +1,8 @@
 /** Records events as Prometheus metrics. */
+
+import { cell, checkOptions, refuse } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { cell } from '../core/cell.js'
-import { checkOptions, refuse } from '../core/options.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { PROMETHEUS_SINK_OPTIONS } from './optionKinds.js'
 import { nothingToClose, type Sink, type TrackedEvent } from './sink.js'

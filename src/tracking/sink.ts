@@ -1,6 +1,7 @@
 /** Events of a run, and the interface of their destinations. */
+
+import type { Failure } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../core/failure.js'
 
 /** A setting of a run. */
 export type SettingValue = string | number | boolean | null

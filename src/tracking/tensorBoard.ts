@@ -1,10 +1,8 @@
 /** Writes events to files for TensorBoard. */
+
+import { cell, type FileFailure, type Files, joinBytes } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
-import { cell } from '../core/cell.js'
-import type { FileFailure } from '../core/failure.js'
-import { joinBytes } from '../core/joinBytes.js'
 import { type BoardEvent, encodeBoardEvent } from '../data/codecs/tensorBoard.js'
 import { liveFiles } from '../live/files.js'
 import { nothingToClose, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'

@@ -1,6 +1,6 @@
 /** Tracks the events of a run while passing them on. */
-import type { Calendar } from '../core/capabilities.js'
-import { liveCalendar } from '../live/clock.js'
+import type { Calendar } from '@tandem-rl/base'
+import { liveCalendar } from '@tandem-rl/base/host'
 import type { RunEvent } from '../run/train/events.js'
 import type { RunStatus } from './sink.js'
 import { type TrackedSession, trackedEvents } from './trackedEvents.js'

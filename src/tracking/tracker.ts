@@ -1,12 +1,10 @@
 /** Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks. */
+
+import { cell, checkOptions, type Timers } from '@tandem-rl/base'
+import { harmless, liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../core/capabilities.js'
-import { cell } from '../core/cell.js'
-import { checkOptions } from '../core/options.js'
-import { liveTimers } from '../live/clock.js'
-import { harmless, thrownText } from '../live/thrown.js'
 import { MAKE_TRACKER_OPTIONS } from './optionKinds.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 

@@ -1,10 +1,9 @@
 /** Logs events to a run on a Trackio server. */
+
+import { cell, checkOptions, type Transport } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { cell } from '../core/cell.js'
-import type { Transport } from '../core/http.js'
-import { checkOptions } from '../core/options.js'
 import { againAfter, type Call, type CallFailure, jsonNumber, type MetricNumber, serviceCall } from './httpSink.js'
 import { TRACKIO_SINK_OPTIONS } from './optionKinds.js'
 import { type SettingValue, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'

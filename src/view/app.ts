@@ -1,11 +1,11 @@
 /** The run viewer: a page and its API over run folders. */
+
+import { errorMessage, type Files } from '@tandem-rl/base'
+import { table } from '@tandem-rl/text'
 import { z } from 'zod'
-import type { Files } from '../core/capabilities.js'
-import { errorMessage } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { fitSchema } from '../data/schemaJson.js'
 import { parseJsonBody, readBodyBytes, SMALL_BODY } from '../serve/bodies/body.js'
-import { table } from '../text/boundedSchema.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
 import { columnsOf, phasesOf, selectColumns } from './metricColumns.js'

@@ -1,5 +1,5 @@
 /** Streams of events: what changed, so that an open page gets it again. */
-import type { Timers } from '../core/capabilities.js'
+import type { Timers } from '@tandem-rl/base'
 import type { EventName } from './protocol.js'
 import type { ViewedRun } from './viewedRun.js'
 

@@ -1,7 +1,7 @@
 /** A log of another program as a run of the viewer. */
+
+import { describe, type Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Files } from '../core/capabilities.js'
-import { describe } from '../core/failure.js'
 import { fileTimes } from '../live/fileTimes.js'
 import { runPaths } from '../run/store/runFolder.js'
 import type { ForeignLog } from './foreign/foreignLog.js'

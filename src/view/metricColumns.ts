@@ -1,5 +1,5 @@
 /** Step records as columns: one value per step for each metric, and the phases of the steps. */
-import { ownValue } from '../core/ownValue.js'
+import { ownValue } from '@tandem-rl/base'
 import type { EvaluationRecord, StepRecord } from '../run/metrics/records.js'
 import type { MetricsAnswer, PhasesAnswer } from './protocol.js'
 import type { RowNumbers } from './rowNumbers.js'

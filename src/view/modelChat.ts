@@ -1,5 +1,5 @@
 /** Chats with a checkpoint. */
-import { keyFromSeed } from '../core/key.js'
+import { keyFromSeed } from '@tandem-rl/base'
 import type { ModelWork } from './modelDesk.js'
 import type { ChatLine, CheckpointChatRequest, ProgressLine } from './modelProtocol.js'
 import { promptIds, reportedSampling, tokenRow } from './modelTokens.js'

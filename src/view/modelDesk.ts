@@ -1,8 +1,5 @@
 /** Requests that run checkpoints: one at a time, with limits, as streams of lines. */
-import { ABORTED, cancellation } from '../core/cancellation.js'
-import type { Timers } from '../core/capabilities.js'
-import { errorMessage } from '../core/failure.js'
-import { limiter } from '../core/limiter.js'
+import { ABORTED, cancellation, errorMessage, limiter, type Timers } from '@tandem-rl/base'
 import type { ModelLine } from './modelProtocol.js'
 import type { Changes, ModelSource, OpenModel } from './openModel.js'
 

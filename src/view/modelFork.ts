@@ -1,9 +1,9 @@
 /** Forks of a rollout: other continuations from one of its tokens. */
+
+import { child, FailureError, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { LLMCollector } from '../collectors/llmCollector.js'
-import { FailureError, orThrow } from '../core/failure.js'
-import { child, keyFromSeed } from '../core/key.js'
 import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'

@@ -1,13 +1,13 @@
 /** The rollouts whose gradients move a token's log-probability most, to first order. */
+
+import { orThrow } from '@tandem-rl/base'
+import { gatherLogProbs, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { orThrow } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
-import { gatherLogProbs } from '../engine/ops/logProbs.js'
-import { type Owned, own, scope } from '../engine/scope.js'
-import { valueAndGrad } from '../engine/valueAndGrad.js'
 import { moduleOfLora } from '../modules/transformer/applyLora.js'
 import { completionBatch } from '../modules/transformer/pack.js'
 import { temperedLogits } from '../modules/transformer/score.js'

@@ -1,6 +1,7 @@
 /** Types of the requests that run the checkpoints of a run, and schemas of their bodies. */
+
+import { table } from '@tandem-rl/text'
 import { z } from 'zod'
-import { table } from '../text/boundedSchema.js'
 import type { TokenRow, TurnRow } from './protocol.js'
 
 const index = z.number().int().nonnegative()

@@ -1,11 +1,11 @@
 /** A step of a run, repeated from a checkpoint with settings changed. */
 
-import { orThrow } from '../core/failure.js'
+import { orThrow } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { find } from '../data/tensorDict/tensorDict.js'
-import { own, scope } from '../engine/scope.js'
 import type { CompletionEntries } from '../objectives/lossRows.js'
 import type { AnyRun } from '../run/parts/run.js'
 import type { ModelWork } from './modelDesk.js'

@@ -1,9 +1,7 @@
 /** The step of a run after a checkpoint, collected again. */
-import type { Files } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
+import { type Files, orThrow } from '@tandem-rl/base'
+import { liveClock, liveDigest } from '@tandem-rl/base/host'
 import { stepName } from '../data/runLayout.js'
-import { liveClock } from '../live/clock.js'
-import { liveDigest } from '../live/digest.js'
 import { readCheckpoint } from '../run/store/checkpoint.js'
 import { runPaths } from '../run/store/runFolder.js'
 import { samplesAhead } from '../run/train/replay.js'

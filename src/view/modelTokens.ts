@@ -1,15 +1,13 @@
 /** Token ids for requests about models: of rollouts, and of conversations. */
 
-import { orThrow } from '../core/failure.js'
+import { orThrow } from '@tandem-rl/base'
+import { encodeRendered, History, message, render } from '@tandem-rl/text'
 import type { GeneratedToken, PromptTokenLogProb, SamplingParams, TokenLogProb } from '../data/generation.js'
 import { collectEvents } from '../modules/generation/generateAll.js'
 import type { LocalLLMEngine } from '../modules/generation/llmEngine.js'
 import { DEFAULT_SAMPLING } from '../modules/generation/sampling/params.js'
 import type { ModelText } from '../modules/pretrained/pretrained.js'
 import type { TrajectoryRecord } from '../run/metrics/records.js'
-import { History, message } from '../text/history/history.js'
-import { render } from '../text/template/chatTemplate.js'
-import { encodeRendered } from '../text/tokenizer/textTokenizer.js'
 import { conversationOf } from './conversation.js'
 import type { ModelToken, TokenPlace, TopToken } from './modelProtocol.js'
 import type { ViewedRun } from './viewedRun.js'

@@ -1,7 +1,7 @@
 /** Names, tags, notes, labels and comments of people, kept in the run folder. */
+
+import { type Files, orThrow } from '@tandem-rl/base'
 import { z } from 'zod'
-import type { Files } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import type { Annotation, NoteRequest } from './protocol.js'
 

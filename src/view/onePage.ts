@@ -1,6 +1,5 @@
 /** The run viewer as one HTML page that opens without a server. */
-import type { Digest } from '../core/digest.js'
-import { pagePolicy, scriptJson } from '../core/html.js'
+import { type Digest, pagePolicy, scriptJson } from '@tandem-rl/base'
 import { oneScript } from './oneScript.js'
 import type { EmbeddedData } from './protocol.js'
 

@@ -1,9 +1,8 @@
 /** A run that is open for its checkpoints: its recipe's parts, and an engine with their weights. */
-import type { Files } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
+import { type Files, orThrow } from '@tandem-rl/base'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { Json } from '../data/codecs/plainValues.js'
 import { stepName } from '../data/runLayout.js'
-import { own } from '../engine/scope.js'
 import type { LocalLLMEngine } from '../modules/generation/llmEngine.js'
 import { modelEngine } from '../modules/generation/modelEngine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'

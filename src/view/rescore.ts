@@ -1,6 +1,5 @@
 /** Scores saved rollouts again under other weights of the reward's parts. */
-import { normOf } from '../core/moments.js'
-import { ownValue } from '../core/ownValue.js'
+import { normOf, ownValue } from '@tandem-rl/base'
 import type { RescoreAnswer, RescoreRequest } from './protocol.js'
 import type { Rollout } from './rowNumbers.js'
 

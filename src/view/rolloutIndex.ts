@@ -1,9 +1,8 @@
 /** The index of a log of rollouts: a file of columns, so that opening a long run is quick. */
+
+import { type Files, type OpenFile, orThrow, ownValue } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Files, OpenFile } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
-import { ownValue } from '../core/ownValue.js'
-import { liveDigest } from '../live/digest.js'
 import type { RowNumbers } from './rowNumbers.js'
 
 /** The numbers of rollouts in the first `bytes` bytes of a log. */

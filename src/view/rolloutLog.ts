@@ -1,6 +1,5 @@
 /** The rollouts of a run, from its log or from memory. */
-import type { Files, OpenFile } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
+import { type Files, type OpenFile, orThrow } from '@tandem-rl/base'
 import { fileTimes } from '../live/fileTimes.js'
 import type { TrajectoryRecord } from '../run/metrics/records.js'
 import { turnHas } from './conversation.js'

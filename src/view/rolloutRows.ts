@@ -1,5 +1,5 @@
 /** Rollouts of a run as rows: filtered, sorted and counted. */
-import { ownValue } from '../core/ownValue.js'
+import { ownValue } from '@tandem-rl/base'
 import { snippetsOf } from './conversation.js'
 import type {
   RolloutFilter,

@@ -1,5 +1,5 @@
 /** The numbers of rollouts, added up turn by turn. */
-import { ownValue } from '../core/ownValue.js'
+import { ownValue } from '@tandem-rl/base'
 import type { TrajectoryRecord } from '../run/metrics/records.js'
 import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow } from './protocol.js'

@@ -1,8 +1,7 @@
 /** The records of a run folder, read again when the files have grown. */
+
+import { type Files, orThrow, sizeProblem } from '@tandem-rl/base'
 import { z } from 'zod'
-import type { Files } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
-import { sizeProblem } from '../core/fileLimits.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { inOrder, stepOf } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'

@@ -1,11 +1,11 @@
 /** Starts the run viewer: its page and its socket. */
+
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import { type Files, orThrow, type Timers } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Files, Timers } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import { liveDigest } from '../live/digest.js'
 import { type HttpServer, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 import { viewApp } from './app.js'
 import { eventHub } from './events.js'

@@ -1,5 +1,5 @@
 /** A run that is open in the viewer. */
-import type { Files } from '../core/capabilities.js'
+import type { Files } from '@tandem-rl/base'
 import type { RunNote } from './notes.js'
 import type { Annotation } from './protocol.js'
 import type { RolloutLog } from './rolloutLog.js'

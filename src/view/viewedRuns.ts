@@ -1,6 +1,5 @@
 /** The runs of some folders, with the answers about each. */
-import type { Files } from '../core/capabilities.js'
-import { errorMessage, orThrow } from '../core/failure.js'
+import { errorMessage, type Files, orThrow } from '@tandem-rl/base'
 import { bestEvaluation } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import { filesBelow } from '../live/files.js'

@@ -1,6 +1,10 @@
 /** Chains of agents: what they play, what they tell, and what becomes of failures. */
+
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { orThrow } from '@tandem-rl/base'
+import { textOf } from '@tandem-rl/text'
+import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it, vi } from 'vitest'
@@ -18,11 +22,8 @@ import {
 import { ClientConfig } from '../../src/agents/backends/configs.js'
 import type { ChainEvent, ChainObserver } from '../../src/agents/events.js'
 import { agentMetrics } from '../../src/agents/metrics.js'
-import { orThrow } from '../../src/core/failure.js'
-import { liveTensors } from '../../src/engine/scope.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
 import { tool, toolFailure } from '../../src/envs/tools/tool.js'
-import { textOf } from '../../src/text/history/history.js'
 import { END, PLAIN_TEMPLATE, saying, scriptedBackend, smallText } from '../kit/chains.js'
 import { useEngine } from '../kit/engine.js'
 

@@ -1,11 +1,11 @@
 /** AgentFly's examples, line by line: the names are its own in camel case. */
+
 import { writeFileSync } from 'node:fs'
+import { describe as describeFailure, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { AutoAgent, HFAgent, ReactAgent } from '../../src/agents/agents.js'
 import { AsyncVerlConfig, AsyncVLLMConfig, ClientConfig } from '../../src/agents/backends/configs.js'
-import { describe as describeFailure, orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { AGENT_ROWS, type AgentRowTask } from '../../src/data/datasets/agentRows.js'
 import { openDataset } from '../../src/data/datasets/open.js'
 import { reward } from '../../src/envs/rewards/rewardFunction.js'

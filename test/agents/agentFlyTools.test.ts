@@ -1,5 +1,7 @@
 /** AgentFly's examples of tools, environments, search, agents of one's own and monitoring. */
+
 import { readFileSync } from 'node:fs'
+import { keyFromSeed, orThrow, type ResourceSpec } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import Keyv from 'keyv'
 import { describe, expect, it } from 'vitest'
@@ -9,9 +11,6 @@ import { CodeAgent, HFAgent, ReactAgent } from '../../src/agents/agents.js'
 import type { ChainEvent } from '../../src/agents/events.js'
 import { type AgentKind, between, textCall, textTool } from '../../src/agents/kinds/kind.js'
 import { agentMetrics } from '../../src/agents/metrics.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import type { ResourceSpec } from '../../src/core/resource.js'
 import { toolEnvironment } from '../../src/envs/resources/toolEnvironment.js'
 import { reward } from '../../src/envs/rewards/rewardFunction.js'
 import { answerTool } from '../../src/envs/tools/answerTools.js'

@@ -1,4 +1,7 @@
 /** One suite over all backends of agents, with `tandem serve` as the server. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, describe, expect, it } from 'vitest'
 import { HFAgent, ReactAgent } from '../../src/agents/agents.js'
@@ -13,11 +16,8 @@ import {
   ClientConfig,
 } from '../../src/agents/backends/configs.js'
 import type { ChainEvent } from '../../src/agents/events.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
 import { localClient } from '../../src/modules/remote/localClient.js'
-import { History, message } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { saying, scripted, served, servedText, useServers } from '../kit/served.js'
 

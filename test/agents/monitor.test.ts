@@ -1,4 +1,6 @@
 /** Metrics of agents in training. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -7,8 +9,6 @@ import { HFAgent } from '../../src/agents/agents.js'
 import { agentMetrics } from '../../src/agents/metrics.js'
 import { agentMonitor } from '../../src/agents/monitor.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { taskList } from '../../src/data/task.js'
 import type { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { toolEnvironment } from '../../src/envs/resources/toolEnvironment.js'

@@ -1,9 +1,10 @@
 /** The output of observers, and the counts of metrics. */
+
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { HFAgent } from '../../src/agents/agents.js'
 import { agentMetrics } from '../../src/agents/metrics.js'
 import { consoleObserver, progressLine, progressObserver } from '../../src/agents/observers.js'
-import { orThrow } from '../../src/core/failure.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
 import { trackLoop } from '../../src/tracking/loop.js'
 import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'

@@ -1,8 +1,9 @@
 /** Numbers that the reward of an agent returns beside `reward`, in the batches of runs. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { ActionAgent } from '../../src/agents/agents.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { taskList } from '../../src/data/task.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import { batchMetrics, trajectoryNumbers } from '../../src/run/metrics/batchMetrics.js'

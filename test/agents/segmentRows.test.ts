@@ -1,15 +1,16 @@
 /** Segments of folded conversations: their rewards, and what they are for advantages. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { ActionAgent } from '../../src/agents/agents.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import { segmentRows } from '../../src/collectors/segmentRows.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { AdvantageEntry } from '../../src/data/batch.js'
 import { taskList } from '../../src/data/task.js'
 import { type Data, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { own } from '../../src/engine/scope.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import { batchAdvantage } from '../../src/objectives/advantages/batchAdvantage.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'

@@ -1,11 +1,12 @@
 /** Software-engineering agents: each repairs a small repository in the sandbox. */
+
+import { describe, orThrow } from '@tandem-rl/base'
+import { textOf } from '@tandem-rl/text'
 import { afterAll, expect, it } from 'vitest'
 import { type AgentFactory, BashSWEAgent, FunctionCallSWEAgent, Qwen3CoderSWEAgent } from '../../src/agents/agents.js'
-import { describe, orThrow } from '../../src/core/failure.js'
 import type { AgentRowTask } from '../../src/data/datasets/agentRows.js'
 import { sweReward } from '../../src/envs/rewards/sweReward.js'
 import { fileTools } from '../../src/envs/tools/fileTools.js'
-import { textOf } from '../../src/text/history/history.js'
 import { scriptedBackend } from '../kit/chains.js'
 import { useEngine } from '../kit/engine.js'
 import { settle } from '../kit/manualTime.js'

@@ -1,4 +1,7 @@
 /** Players: what they choose, what they refuse, and that they are pure in their keys. */
+
+import { child, keyFromSeed } from '@tandem-rl/base'
+import { message, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
@@ -10,7 +13,6 @@ import { mctsPlayer } from '../../src/arena/players/mcts.js'
 import { minimaxPlayer } from '../../src/arena/players/minimax.js'
 import { anyGame, type Player, playerFailure, sceneOf } from '../../src/arena/players/player.js'
 import { humanPlayer, mixturePlayer, randomPlayer, tabularPlayer } from '../../src/arena/players/simple.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { connectFour } from '../../src/envs/games/connectFour.js'
@@ -22,7 +24,6 @@ import { nim } from '../../src/envs/games/nim.js'
 import { pig } from '../../src/envs/games/pig.js'
 import { ticTacToe } from '../../src/envs/games/ticTacToe.js'
 import { scriptedHistoryPolicy } from '../../src/testing/scriptedPolicy.js'
-import { message, textOf } from '../../src/text/history/history.js'
 import { leftOf, rightOf } from '../kit/results.js'
 
 const key = keyFromSeed(3)

@@ -1,4 +1,6 @@
 /** Intervals, ratings, baselines and exploitability, against published and simulated values. */
+
+import { child, keyFromSeed, uniform } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { planTournament } from '../../src/arena/matches/plan.js'
@@ -14,7 +16,6 @@ import { outcomeOf, type PairScore, scoreOf } from '../../src/arena/statistics/o
 import { randomBaseline } from '../../src/arena/statistics/randomPlay.js'
 import { ratingsOf } from '../../src/arena/statistics/ratings.js'
 import { arenaResults } from '../../src/arena/statistics/results.js'
-import { child, keyFromSeed, uniform } from '../../src/core/key.js'
 import { connectFour } from '../../src/envs/games/connectFour.js'
 import type { Game } from '../../src/envs/games/game.js'
 import { kuhnPoker } from '../../src/envs/games/kuhnPoker.js'

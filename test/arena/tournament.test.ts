@@ -1,7 +1,9 @@
 /** Tournaments: seats, shared chance, illegal moves, failures, and what an interruption leaves. */
+
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed, uniform } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { logPaths, openTournamentLog } from '../../src/arena/matches/log.js'
@@ -11,7 +13,6 @@ import { runTournament, type TournamentEvent } from '../../src/arena/matches/tou
 import { minimaxPlayer } from '../../src/arena/players/minimax.js'
 import { anyGame, type Player, playerFailure } from '../../src/arena/players/player.js'
 import { randomPlayer } from '../../src/arena/players/simple.js'
-import { keyFromSeed, uniform } from '../../src/core/key.js'
 import { chess } from '../../src/envs/games/chess.js'
 import type { Game } from '../../src/envs/games/game.js'
 import type { IllegalMoveRule } from '../../src/envs/games/illegalMove.js'

@@ -2,7 +2,7 @@
  * Tests that fail on a backend for a reason that is not ours. `npm run verify -- backend` wants
  * each of them to fail, and no other.
  */
-import type { BackendName } from '../../src/engine/select.js'
+import type { BackendName } from '@tandem-rl/tfjs-onnxruntime'
 
 export interface KnownBad {
   /** The file below `test`, and the full title. */

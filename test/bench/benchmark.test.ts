@@ -1,4 +1,7 @@
 /** Benchmarks with a clock that the parts advance by hand: every figure is exact. */
+
+import { formatKey, keyFromSeed, type Usage } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
@@ -6,8 +9,6 @@ import { type Benchmark, benchmark, compareSubjects } from '../../src/bench/benc
 import type { RoundContext, Subject } from '../../src/bench/subject.js'
 import { collectorSubject, envSubject, rewardSubject, transformSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import type { Usage } from '../../src/core/capabilities.js'
-import { formatKey, keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { type Env, envFailure } from '../../src/envs/base/env.js'
 import type { Answered } from '../../src/envs/rewards/reward.js'
@@ -20,7 +21,6 @@ import { withoutLeaks } from '../../src/testing/leaks.js'
 import { requireLeft } from '../../src/testing/results.js'
 import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
 import { policyFailure, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { History, message } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 

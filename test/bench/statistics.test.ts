@@ -2,11 +2,11 @@
  * Laws of the statistics of benchmarks, and the coverage of their confidence intervals by
  * simulation.
  */
+
+import { child, type Key, keyFromSeed, normals, quantile, uniforms } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type SpeedRatio, speedRatio, spreadOf, studentQuantile, verdictOf } from '../../src/bench/statistics.js'
-import { child, type Key, keyFromSeed, normals, uniforms } from '../../src/core/key.js'
-import { quantile } from '../../src/core/quantile.js'
 
 const times = fc.array(fc.double({ min: 1e-6, max: 1e3, noNaN: true }), { minLength: 1, maxLength: 20 })
 

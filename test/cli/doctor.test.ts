@@ -2,10 +2,11 @@
  * `tandem doctor` as a process of its own, with packages that work, break, crash, compute wrongly,
  * or are missing.
  */
+
 import { mkdirSync, readFileSync } from 'node:fs'
+import { BACKEND_CANDIDATES } from '@tandem-rl/tfjs-onnxruntime'
 import { describe, expect, it } from 'vitest'
 import type { DoctorReport } from '../../src/cli/doctor.js'
-import { BACKEND_CANDIDATES } from '../../src/engine/select.js'
 import { fakeBackend, type Packages, type ProgramResult, runProgram, withPackages } from '../kit/packages.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 

@@ -2,6 +2,7 @@
  * `tandem serve` as a process of its own. The engine behind it is scripted; the model's text is
  * real.
  */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -9,10 +10,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
+import { fileFailure } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, describe, expect, it } from 'vitest'
 import { serveCommand } from '../../src/cli/serve.js'
-import { fileFailure } from '../../src/core/failure.js'
 import { compiled } from '../kit/compiled.js'
 
 const started: (() => void)[] = []

@@ -77,14 +77,14 @@ describe('a terminal', () => {
 
 /** Files of src that write to the terminal themselves, and what they write. */
 const WRITERS: Readonly<Record<string, string>> = {
-  'src/live/output.ts': 'all text',
+  'packages/base/src/host/output.ts': 'all text',
   'src/cli/main.ts': 'nothing: it handles the error of a closed pipe',
   'src/cli/tandem.ts': 'that Node is too old',
   'src/cli/train.ts': 'nothing: it chooses the display',
   'src/cli/eval.ts': 'a bar of numbers',
   'src/cli/arenaDisplay.ts': 'a bar of numbers',
-  'src/engine/ownership.ts': 'places in programs',
-  'src/live/browser/host.ts': 'the console of a page',
+  'packages/tfjs-onnxruntime/src/ownership.ts': 'places in programs',
+  'packages/base/src/host/browser/host.ts': 'the console of a page',
   'src/run/define/agentRun.ts': 'visible text, also in pages',
 }
 

@@ -1,6 +1,7 @@
 /** `tandem tinker check`, on a server of ours behind a socket. */
+
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import { useEngine } from '../kit/engine.js'
 import { type CommandResult, parseJsonLines, tandem, useTemporaryFolder } from '../kit/runs.js'

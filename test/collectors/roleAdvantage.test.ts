@@ -1,12 +1,12 @@
 /** Advantages of roles: each is compared with itself, and baselines do not favor a seat. */
+
+import { keyFromSeed, orThrow, uniform } from '@tandem-rl/base'
+import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { roleAdvantage } from '../../src/collectors/roleAdvantage.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed, uniform } from '../../src/core/key.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { discard, scope } from '../../src/engine/scope.js'
 import { gameTokenEnv } from '../../src/envs/games/gameTokenEnv.js'
 import { kuhnPoker } from '../../src/envs/games/kuhnPoker.js'
 import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'

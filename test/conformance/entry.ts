@@ -3,14 +3,16 @@
  * one backend.
  *
  * The bundle holds one copy of tfjs-core, shared by the specs, by the engine under test and by the
- * kernels of the cpu backend. The gradients are those of the package, assets/tfjs/gradients.js.
+ * kernels of the cpu backend. The gradients are those of the package,
+ * packages/tfjs-onnxruntime/assets/gradients.js.
  */
+
 import { createRequire } from 'node:module'
+import { type BackendName, type SelectOptions, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { setTestEnvs } from '@tensorflow/tfjs-core/dist/jasmine_util.js'
-import { type BackendName, type SelectOptions, selectBackend } from '../../src/engine/select.js'
 import type { SpecResult } from './judge.js'
 
-export { BACKENDS, isBackendName, NoBackend } from '../../src/engine/select.js'
+export { BACKENDS, isBackendName, NoBackend } from '@tandem-rl/tfjs-onnxruntime'
 
 /** The part of jasmine-core 3.99 that is used here; the package has no types. */
 interface JasmineSpec {

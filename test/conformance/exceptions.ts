@@ -2,7 +2,7 @@
  * The specs of tfjs-core that are known to fail, by backend. An entry that passes makes the
  * conformance run fail.
  */
-import type { BackendName } from '../../src/engine/select.js'
+import type { BackendName } from '@tandem-rl/tfjs-onnxruntime'
 import type { KnownException } from './judge.js'
 import { WASM_FAILURES } from './wasmFailures.js'
 

@@ -1,6 +1,6 @@
 /**
  * Known failures of the wasm backend of tfjs 4.22, by reason. Kernels that it lacks altogether
- * are completed with those of the cpu backend; see `src/engine/borrowed.ts`.
+ * are completed with those of the cpu backend; see `packages/tfjs-onnxruntime/src/borrowed.ts`.
  */
 export const WASM_FAILURES: Readonly<Record<string, readonly string[]>> = {
   'keeps the data of an intermediate result alive': [

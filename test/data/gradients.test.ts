@@ -1,9 +1,9 @@
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { gradientsOf } from '../../src/data/gradients.js'
 import { data, meta } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 
 useEngine()

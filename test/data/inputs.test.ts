@@ -1,6 +1,6 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import { changedInputs, joinInputs, rowInputs, rowsDigest, textInputs } from '../../src/data/inputs.js'
 import { endlessTasks, rowList, shuffled, taskList } from '../../src/data/task.js'
 

@@ -1,3 +1,4 @@
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -16,7 +17,6 @@ import {
 import { exclude } from '../../src/data/tensorDict/edit.js'
 import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { anyName, anyTensorDict } from '../../src/testing/arbitraries.js'
 import { useEngine } from '../kit/engine.js'
 

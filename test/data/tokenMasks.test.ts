@@ -1,7 +1,7 @@
+import type { TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { maskOfSpans, sampledTokens, tokensOfRoles } from '../../src/data/tokenMasks.js'
-import type { TokenSpan } from '../../src/text/tokenizer/textTokenizer.js'
 
 const ROLES = ['system', 'user', 'assistant', 'tool', 'mixed'] as const
 

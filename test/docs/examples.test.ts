@@ -2,14 +2,14 @@
  * Every `@example` in the sources runs: lines `expression // value` must give that value, other
  * lines must not throw.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { readFileSync } from 'node:fs'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as Either from 'fp-ts/lib/Either.js'
 import { none, some } from 'fp-ts/lib/Option.js'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
+import { SOURCE_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
 import { publicValues } from '../kit/doors.js'
 import { useEngine } from '../kit/engine.js'
 
@@ -21,14 +21,7 @@ interface Example {
   readonly lines: readonly string[]
 }
 
-const sources = (folder: string): readonly string[] =>
-  readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
-    entry.isDirectory()
-      ? sources(join(folder, entry.name))
-      : entry.name.endsWith('.ts')
-        ? [join(folder, entry.name)]
-        : [],
-  )
+const sources = SOURCE_FOLDERS.flatMap(typeScriptBelow)
 
 const examplesOf = (file: string): readonly Example[] => {
   const found: Example[] = []
@@ -45,7 +38,7 @@ const examplesOf = (file: string): readonly Example[] => {
 }
 
 const names = await publicValues()
-const examples = sources('src').flatMap(examplesOf)
+const examples = sources.flatMap(examplesOf)
 
 /** Numbers may differ in the last printed digit; typed arrays count as arrays. */
 const expectValue = (actual: unknown, expected: unknown): void => {
@@ -74,7 +67,7 @@ const bodyOf = ({ lines }: Example): string => {
 
 describe('the tag of an example', () => {
   it('has a line of its own', () => {
-    const flowed = sources('src').flatMap((file) =>
+    const flowed = sources.flatMap((file) =>
       readFileSync(file, 'utf8')
         .split('\n')
         .flatMap((line, i) => (/^\s*\* ?@example\s+\S/.test(line) ? [`${file}:${i + 1}`] : [])),
@@ -88,7 +81,7 @@ describe('examples in the documentation of the sources', () => {
     expect(examples.length).toBeGreaterThan(30)
   })
 
-  it.each(examples.map((example) => [`${relative('src', example.file)}:${example.line}`, example] as const))(
+  it.each(examples.map((example) => [`${example.file}:${example.line}`, example] as const))(
     '%s',
     async (_, example) => {
       const module: Record<string, unknown> = await import(`../../${example.file}`)

@@ -2,11 +2,12 @@
  * `docs/laws.md` is what the kits and the tests say: `npx vitest run test/docs/laws.test.ts -u`
  * writes its tables.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import { TEST_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
 import { codecLaws } from '../../src/testing/codecLaws.js'
 import type { NumberedLaw } from '../../src/testing/law.js'
 import { tensorDictLaws } from '../testing/tensorDictLaws/tensorDictLaws.js'
@@ -27,10 +28,9 @@ const kits: Readonly<Record<string, readonly NumberedLaw[]>> = {
   codecLaws: codecLaws<string>({ ...codec, parts }, fc.constant({ build: () => '' })),
 }
 
-const tests = readdirSync('test', { recursive: true, encoding: 'utf8' })
+const tests = TEST_FOLDERS.flatMap(typeScriptBelow)
   .filter((path) => path.endsWith('.test.ts'))
-  .sort()
-  .map((path) => ({ path: join('test', path), text: readFileSync(join('test', path), 'utf8') }))
+  .map((path) => ({ path, text: readFileSync(path, 'utf8') }))
 
 /** The test files that run a kit. */
 const runnersOf = (kit: string): readonly string[] =>

@@ -1,14 +1,13 @@
 /** `docs/limits.md` has every limit of the code, and each limit holds at its value and above it. */
+
 import { readFileSync } from 'node:fs'
+import { jsonSizeProblem, keyFromSeed, sizeProblem } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { LIMIT_GROUPS, limitsPage } from '../../scripts/kit/limitsPage.js'
 import { arenaConfig } from '../../src/arena/config/schema.js'
 import { countFor } from '../../src/cli/options.js'
-import { sizeProblem } from '../../src/core/fileLimits.js'
-import { jsonSizeProblem } from '../../src/core/jsonSize.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { envOfTask } from '../../src/envs/envOfTask.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { layerCount, size } from '../../src/modules/transformer/config/fields.js'

@@ -1,8 +1,8 @@
 /** MATHEnv and CountdownEnv: single turns with a reward of an answer. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { taskList } from '../../src/data/task.js'
 import { nextRequest } from '../../src/envs/base/env.js'
 import { CountdownEnv } from '../../src/envs/countdownEnv.js'

@@ -1,8 +1,10 @@
 /** Ended episodes earn nothing more, in all environments and transforms with rewards. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { IfEvalRow } from '../../src/data/datasets/ifEval.js'
 import { type RowTask, taskList } from '../../src/data/task.js'
 import { data, filledRows, ragged } from '../../src/data/tensorDict/leaf.js'
@@ -27,7 +29,6 @@ import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
-import { message } from '../../src/text/history/history.js'
 import { answered, END_OF_TURN, empty, freeing, numbersAt, tasks, template, tokenizer } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 

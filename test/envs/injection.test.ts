@@ -1,9 +1,20 @@
 /** No text of a message becomes a control token, through environments, templates and tokenizers. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import {
+  type ChatTemplate,
+  chatTemplate,
+  encodeRendered,
+  History,
+  type Message,
+  message,
+  render,
+  textTokenizer,
+  trainBytePairEncoding,
+} from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { taskList } from '../../src/data/task.js'
 import { ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
@@ -12,10 +23,6 @@ import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { History, type Message, message } from '../../src/text/history/history.js'
-import { type ChatTemplate, chatTemplate, render } from '../../src/text/template/chatTemplate.js'
-import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
-import { encodeRendered, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

@@ -1,7 +1,9 @@
 /** The first programs of TorchRL's documentation, in their meaning. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { type History, textOf } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
@@ -13,7 +15,6 @@ import { AddThinkingPrompt, rewardAtMost } from '../../src/envs/transforms/addTh
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { type History, textOf } from '../../src/text/history/history.js'
 import {
   answered,
   asking,

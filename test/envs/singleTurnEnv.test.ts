@@ -1,6 +1,6 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import { taskList } from '../../src/data/task.js'
 import { exactMatch } from '../../src/doors/rewards.js'
 import { SingleTurnEnv } from '../../src/envs/singleTurnEnv.js'

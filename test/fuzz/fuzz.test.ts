@@ -2,8 +2,9 @@
  * A short, deterministic form of `npm run verify -- fuzz`: the corpora and some mutations, without
  * timing.
  */
+
+import { child, keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { child, keyFromSeed } from '../../src/core/key.js'
 import { mutated } from './mutate.js'
 import { corpusOf, TARGETS } from './targets.js'
 

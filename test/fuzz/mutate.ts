@@ -1,5 +1,5 @@
 /** Mutates texts of a corpus for fuzzing. The same key gives the same input. */
-import { child, type Key, uniform } from '../../src/core/key.js'
+import { child, type Key, uniform } from '@tandem-rl/base'
 
 /** Fragments with a meaning in some format. */
 const WORDS = [

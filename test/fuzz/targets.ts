@@ -1,9 +1,21 @@
 /**
  * Fuzzing targets: readers of untrusted text. A target rejects only because of a bug in our code.
  */
+
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { excerpt, keyFromSeed, memoryBytes, orThrow, parseJson, redact } from '@tandem-rl/base'
+import {
+  chatTemplate,
+  History,
+  historyFromOpenAi,
+  message,
+  readToolCalls,
+  renderText,
+  TOOL_CALL_FORMATS,
+  textTokenizer,
+} from '@tandem-rl/text'
 import { Command, CommanderError } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -16,11 +28,6 @@ import { sampleCommand } from '../../src/cli/sample.js'
 import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
 import { workerCommand } from '../../src/cli/worker.js'
-import { memoryBytes } from '../../src/core/byteSource.js'
-import { orThrow } from '../../src/core/failure.js'
-import { parseJson } from '../../src/core/json.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { excerpt, redact } from '../../src/core/secrets.js'
 import { parseArithmetic } from '../../src/data/arithmetic.js'
 import { readCapture } from '../../src/data/capture/records.js'
 import { decodeSafetensors } from '../../src/data/codecs/safetensors.js'
@@ -31,12 +38,6 @@ import { loadText } from '../../src/modules/pretrained/pretrained.js'
 import { serveApp } from '../../src/serve/app.js'
 import { captureApp } from '../../src/serve/capture/app.js'
 import type { ServeOptions } from '../../src/serve/requests/served.js'
-import { History, message } from '../../src/text/history/history.js'
-import { historyFromOpenAi } from '../../src/text/history/openAiChat.js'
-import { chatTemplate, renderText } from '../../src/text/template/chatTemplate.js'
-import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
-import { TOOL_CALL_FORMATS } from '../../src/text/toolCalls/format.js'
-import { readToolCalls } from '../../src/text/toolCalls/reader.js'
 import { ALLOWED, literalsIn, parsedSources, written } from '../kit/expressions.js'
 import { scriptedEngine } from '../kit/plannedEngine.js'
 

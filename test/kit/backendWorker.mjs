@@ -4,7 +4,7 @@ import { register } from 'tsx/esm/api'
 
 register()
 const tf = await import('@tensorflow/tfjs-core')
-const { registerOnnxRuntime } = await import('../../src/engine/register.ts')
+const { registerOnnxRuntime } = await import('../../packages/tfjs-onnxruntime/src/register.js')
 registerOnnxRuntime({ threads: 1, spinning: 'off' })
 await tf.setBackend('onnxruntime')
 parentPort.postMessage(Array.from(tf.matMul(tf.ones([2, 3]), tf.fill([3, 1], 2)).dataSync()))

@@ -2,8 +2,8 @@
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { expect, it, vi } from 'vitest'
-import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'
-import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
+import type { RecordingBackend } from '../../packages/tfjs-onnxruntime/src/onnxruntime/backend.js'
+import { cpuBackend } from '../../packages/tfjs-onnxruntime/src/onnxruntime/fallback.js'
 import { type CloseTolerance, expectClose } from './close.js'
 import { type HostTensor, toTensor } from './hostTensor.js'
 

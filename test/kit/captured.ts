@@ -2,7 +2,7 @@
  * Capture proxies for tests: over a scripted engine, with ids that count up and a clock that a test
  * moves.
  */
-import { keyFromSeed } from '../../src/core/key.js'
+import { keyFromSeed } from '@tandem-rl/base'
 import type { LLMEngine } from '../../src/data/generation.js'
 import { type CaptureApp, type CaptureOptions, captureApp } from '../../src/serve/capture/app.js'
 import type { ServeOptions } from '../../src/serve/requests/served.js'

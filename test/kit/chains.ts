@@ -1,11 +1,10 @@
 /** The text side of a small model, and agents on scripted policies. */
+
+import { orThrow } from '@tandem-rl/base'
+import { chatTemplate, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { AsyncVerlConfig } from '../../src/agents/backends/configs.js'
-import { orThrow } from '../../src/core/failure.js'
 import type { ModelText } from '../../src/modules/pretrained/pretrained.js'
 import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { chatTemplate } from '../../src/text/template/chatTemplate.js'
-import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
-import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 /** A template that teaches Hermes' format of tool calls. */
 const TEMPLATE = `{%- if tools %}{{- 'Call tools by <tool_call></tool_call>: ' + (tools | tojson) + '\\n' }}{% endif %}

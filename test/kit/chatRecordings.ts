@@ -1,13 +1,12 @@
 /** Requests to every recorded chat server: texts of answers, and errors. */
 
-import type { Transport } from '../../src/core/http.js'
-import { keyFromSeed } from '../../src/core/key.js'
+import { keyFromSeed, type Transport } from '@tandem-rl/base'
+import { History, type Message, message } from '@tandem-rl/text'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
 import type { OpenAIWrapperOptions } from '../../src/modules/remote/chat/clientConfig.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
-import { History, type Message, message } from '../../src/text/history/history.js'
 
 const HELLO = [message('user', 'Hi')]
 const RULES = [message('system', 'Be brief.'), message('user', '7 7 7')]

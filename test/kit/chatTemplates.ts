@@ -1,13 +1,16 @@
 /** Conversations that Transformers rendered with chat templates, and the comparison with ours. */
-import * as E from 'fp-ts/lib/Either.js'
-import type { TemplateFailure } from '../../src/core/failure.js'
-import { History, message, type ToolCall } from '../../src/text/history/history.js'
+
+import type { TemplateFailure } from '@tandem-rl/base'
 import {
   type ChatTemplate,
   chatTemplate,
+  History,
+  message,
   type RenderOptions,
   runTemplate,
-} from '../../src/text/template/chatTemplate.js'
+  type ToolCall,
+} from '@tandem-rl/text'
+import * as E from 'fp-ts/lib/Either.js'
 
 interface HubMessage {
   readonly role: string

@@ -1,20 +1,52 @@
 /** Compiles the sources to JavaScript for child processes, which then start one second faster. */
-import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild'
+import { PACKAGES, type Package, SOURCE_FOLDERS } from '../../scripts/kit/workspace.js'
 import { COMPILED_FOLDERS, sharedFolder } from './compiledFolders.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 /** Folders of sources. */
-const COMPILED = ['src', 'examples', 'bench', 'scripts', 'test/kit']
+const COMPILED = [...SOURCE_FOLDERS, 'examples', 'bench', 'scripts', 'test/kit']
 
 /** Folders and files that the sources expect next to them. */
-const BESIDE = ['models', 'assets', 'recipes', 'package.json', 'node_modules']
+const BESIDE = ['models', 'assets', 'recipes', ...PACKAGES.map(({ folder }) => join(folder, 'assets'))].filter(
+  (path, i, all) => existsSync(join(ROOT, path)) && all.indexOf(path) === i,
+)
 
 let folder: string | undefined
+
+/** Writes a package.json whose import paths lead to the JavaScript, in `src` and as `dist`. */
+const writeManifest = ({ folder }: Package, made: string): void => {
+  const text = readFileSync(join(ROOT, folder, 'package.json'), 'utf8')
+  writeFileSync(join(made, folder, 'package.json'), text.replace(/("tandem-source": "[^"]+)\.ts"/g, '$1.js"'))
+  symlinkSync('src', join(made, folder, 'dist'))
+}
+
+/** Links the packages of this checkout, and those of this repository to their compiled form. */
+const linkPackages = (made: string): void => {
+  const modules = join(made, 'node_modules')
+  mkdirSync(join(modules, '@tandem-rl'), { recursive: true })
+  for (const name of readdirSync(join(ROOT, 'node_modules')))
+    if (!['@tandem-rl', 'tandem-rl'].includes(name)) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+  for (const { folder, manifest } of PACKAGES) {
+    const link = join(modules, manifest.name)
+    symlinkSync(relative(dirname(link), join(made, folder)), link) // the folder is renamed once it is complete
+  }
+}
 
 /** Compiles into a new folder below `parent`. */
 const compileBelow = (parent: string): string => {
@@ -27,7 +59,8 @@ const compileBelow = (parent: string): string => {
     ...{ absWorkingDir: ROOT, outbase: '.', outdir: made, format: 'esm', target: 'node20', logLevel: 'error' },
   })
   for (const name of BESIDE) symlinkSync(join(ROOT, name), join(made, name))
-  symlinkSync('src', join(made, 'dist')) // package.json names this folder for `tandem-rl`
+  for (const each of PACKAGES) writeManifest(each, made)
+  linkPackages(made)
   return made
 }
 

@@ -2,26 +2,32 @@
  * A tokenizer, a chat template, tasks and answers for tests of environments, and what they all ask
  * of them.
  */
+
+import { orThrow } from '@tandem-rl/base'
+import {
+  appendMessage,
+  chatTemplate,
+  type History,
+  type Message,
+  message,
+  textTokenizer,
+  trainBytePairEncoding,
+} from '@tandem-rl/text'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { orThrow } from '../../src/core/failure.js'
 import type { HistoryAction, HistoryPrompt } from '../../src/data/policy.js'
 import { dataSpec } from '../../src/data/spec.js'
 import { type Task, type TaskSource, taskList } from '../../src/data/task.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { discard } from '../../src/engine/scope.js'
 import type { EnvFailure } from '../../src/envs/base/env.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
 import type { Law } from '../../src/testing/law.js'
-import { appendMessage, type History, type Message, message } from '../../src/text/history/history.js'
-import { chatTemplate } from '../../src/text/template/chatTemplate.js'
-import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
-import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 export const END_OF_TURN = '<|im_end|>'
 const SPECIAL = ['<|endoftext|>', '<|im_start|>', END_OF_TURN]

@@ -1,9 +1,9 @@
 /** The engine of a small decoder as `engineSuite` asks for it. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { PlainArray, WeightSource } from '../../src/data/generation.js'
-import { scope } from '../../src/engine/scope.js'
 import { type ModelEngineOptions, modelEngine } from '../../src/modules/generation/modelEngine.js'
 import { initialLora, withLora } from '../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../src/modules/lora/config.js'

@@ -2,18 +2,19 @@
  * Scores, samples and trains a small model on a device, and prints the numbers and where each
  * operation ran. A program, because a process has one device: `tsx deviceRun.ts webgpu`.
  */
+
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed } from '@tandem-rl/base'
+import { BACKEND_NAME } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { keyFromSeed } from '../../src/core/key.js'
-import { BACKEND_NAME } from '../../src/engine/onnxruntime/backend.js'
-import { loadOnnxRuntime } from '../../src/engine/onnxruntime/binding.js'
-import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
-import type { OnnxRuntime, OnnxSession } from '../../src/engine/onnxruntime/library.js'
-import { DEVICES } from '../../src/engine/onnxruntime/library.js'
-import { connectOnnxRuntime } from '../../src/engine/register.js'
-import { own, scope } from '../../src/engine/scope.js'
+import { loadOnnxRuntime } from '../../packages/tfjs-onnxruntime/src/onnxruntime/binding.js'
+import { cpuBackend } from '../../packages/tfjs-onnxruntime/src/onnxruntime/fallback.js'
+import type { OnnxRuntime, OnnxSession } from '../../packages/tfjs-onnxruntime/src/onnxruntime/library.js'
+import { DEVICES } from '../../packages/tfjs-onnxruntime/src/onnxruntime/library.js'
+import { connectOnnxRuntime } from '../../packages/tfjs-onnxruntime/src/register.js'
 import { lossStep } from '../../src/learners/steps/lossStep.js'
 import { completionKeys, makeGenerator } from '../../src/modules/generation/generator.js'
 import { initialParams } from '../../src/modules/transformer/params.js'

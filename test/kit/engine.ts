@@ -1,11 +1,11 @@
 /** Backends for tests. */
+
+import { type BackendName, type RuntimeOptions, registerOnnxRuntime, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll } from 'vitest'
-import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'
-import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
-import type { RuntimeOptions } from '../../src/engine/onnxruntime/runtime.js'
-import { registerOnnxRuntime } from '../../src/engine/register.js'
-import { type BackendName, backendFromEnvironment, selectBackend } from '../../src/engine/select.js'
+import type { RecordingBackend } from '../../packages/tfjs-onnxruntime/src/onnxruntime/backend.js'
+import { cpuBackend } from '../../packages/tfjs-onnxruntime/src/onnxruntime/fallback.js'
+import { backendFromEnvironment } from '../../packages/tfjs-onnxruntime/src/select.js'
 
 /** Makes onnxruntime the backend of all tests of the file. */
 export const useOnnxRuntime = (options: Partial<RuntimeOptions> = {}): { readonly backend: () => RecordingBackend } => {

@@ -2,8 +2,9 @@
  * Shared parts of the cases of `engineSuite`: requests, ways to read a stream, and the output that
  * the model must have.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import { expect } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import type {
   AdapterWeights,
   GenerationEvent,

@@ -1,6 +1,7 @@
 /** Cases of `engineSuite`: how tokens are chosen, and how completions end. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import { expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { GenerationRequest } from '../../src/data/generation.js'
 import { generateAll } from '../../src/modules/generation/generateAll.js'
 import { requireRight } from '../../src/testing/results.js'

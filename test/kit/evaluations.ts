@@ -1,6 +1,7 @@
 /** The evaluations of a run of a recipe, for tests of learning. */
+
+import { orThrow } from '@tandem-rl/base'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
-import { orThrow } from '../../src/core/failure.js'
 import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { parseSettings } from '../../src/run/parts/recipe.js'
 import { train } from '../../src/run/train/train.js'

@@ -2,7 +2,7 @@
  * fast-check arbitraries for conversations with everything that messages can have, and for chat
  * templates.
  */
-import fc from 'fast-check'
+
 import {
   type ContentPart,
   History,
@@ -11,7 +11,8 @@ import {
   message,
   type ToolCall,
   toolResult,
-} from '../../src/text/history/history.js'
+} from '@tandem-rl/text'
+import fc from 'fast-check'
 
 const anySource: fc.Arbitrary<MediaSource> = fc.oneof(
   fc.webUrl().map((url) => ({ url })),

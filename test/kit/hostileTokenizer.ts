@@ -1,6 +1,7 @@
 /** Tokenizers of untrusted model folders. */
-import { orThrow } from '../../src/core/failure.js'
-import { type TextTokenizer, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
+
+import { orThrow } from '@tandem-rl/base'
+import { type TextTokenizer, textTokenizer } from '@tandem-rl/text'
 
 /** A tokenizer.json of three characters, with parts of a hostile file. */
 export const hostileFile = (parts: object, model: object = {}): object => ({

@@ -2,14 +2,13 @@
  * Sends bodies of wrong elements to each route of a server without sockets, and prints the CPU time
  * and the memory that each took, as JSON lines. The only argument is the kind of the server.
  */
+
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { protobufWriter } from '../../src/core/protobuf.js'
+import { keyFromSeed, orThrow, protobufWriter } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import { envOfTask } from '../../src/envs/envOfTask.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
-import { liveTimers } from '../../src/live/clock.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained, loadText } from '../../src/modules/pretrained/pretrained.js'

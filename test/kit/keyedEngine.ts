@@ -2,10 +2,11 @@
  * An engine without a model: token t of completion i is drawn with the request's key alone. It
  * needs no tensors, so that a thread has it at once, computes for a given time, and dies on demand.
  */
+
+import { child, type Failure, type Key, uniformInteger } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../src/core/failure.js'
-import { child, type Key, uniformInteger } from '../../src/core/key.js'
 import type {
   EngineMetrics,
   FinishReason,
@@ -17,7 +18,6 @@ import type {
   PlainArray,
   SamplingParams,
 } from '../../src/data/generation.js'
-import { liveClock } from '../../src/live/clock.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 
 export interface KeyedEngineOptions {

@@ -2,13 +2,14 @@
  * A training run in a process that tests kill. It reports each phase and kills itself at the given
  * one. Checkpoints and logs are written in halves with a phase between them, to test torn writes.
  */
+
 import { writeSync } from 'node:fs'
+import type { Clock, FileContents, Files } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Clock, FileContents, Files } from '../../src/core/capabilities.js'
 import type { TaskSource } from '../../src/data/task.js'
-import { selectBackend } from '../../src/engine/select.js'
-import { liveClock } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { KillPhase } from './kills.js'
 import type { RunSettings } from './runs.js'

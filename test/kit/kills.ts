@@ -1,8 +1,9 @@
 /** Runs that are killed again and again, each time at another moment, and go on until they end. */
+
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { child, type Key, uniform, uniformInteger } from '../../src/core/key.js'
+import { child, type Key, uniform, uniformInteger } from '@tandem-rl/base'
 import { compiled } from './compiled.js'
 import type { KillOrder } from './killMain.js'
 import { contentsOf, parseJsonLines, type RunSettings, withoutSeconds } from './runs.js'

@@ -1,8 +1,8 @@
 /** Batches and models for learners. */
-import { keyFromSeed } from '../../src/core/key.js'
+import { keyFromSeed } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { hostArrays, loadPretrained, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'

@@ -1,6 +1,5 @@
 /** Leases a program and a sandbox, and keeps another of each idle, until it is killed. */
-import { orThrow } from '../../src/core/failure.js'
-import type { ResourceSpec } from '../../src/core/resource.js'
+import { orThrow, type ResourceSpec } from '@tandem-rl/base'
 import { resourcePool } from '../../src/envs/resources/resourcePool.js'
 import { processResource, sandboxResource } from '../../src/live/resources/runners.js'
 import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'

@@ -1,9 +1,10 @@
 /** Adapters for tests: drawn at random, on disk, and what a model computes with them. */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { child, type Key, normals } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
-import { child, type Key, normals } from '../../src/core/key.js'
-import { scope } from '../../src/engine/scope.js'
 import type { Adapter } from '../../src/modules/lora/adapter.js'
 import { adapterShapes } from '../../src/modules/lora/adapter.js'
 import { adaptedProjections, type LoraConfig } from '../../src/modules/lora/config.js'

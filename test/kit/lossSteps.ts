@@ -1,8 +1,9 @@
 /** Laws of the training step of any loss. */
+
+import { liveTensors, type Owned, own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
 import { type LossStepOptions, NonFiniteLoss } from '../../src/learners/steps/lossStep.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import type { LossMetrics } from '../../src/objectives/loss.js'

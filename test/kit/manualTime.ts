@@ -2,7 +2,7 @@
  * Time that passes when a test says so: what waits for something that never comes need not wait for
  * long, and nothing else is cut short.
  */
-import type { Timers } from '../../src/core/capabilities.js'
+import type { Timers } from '@tandem-rl/base'
 import type { Timing } from '../../src/live/transport/settings.js'
 
 /**

@@ -1,9 +1,10 @@
 /**
  * Tools of MCP servers in tests: opened, called, and closed in the end, with nothing left behind.
  */
+
 import { fileURLToPath } from 'node:url'
+import { keyFromSeed } from '@tandem-rl/base'
 import { afterAll } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { McpProgram, McpServer } from '../../src/envs/tools/mcp.js'
 import { type McpTools, type McpToolsOptions, mcpTools } from '../../src/envs/tools/mcpTools.js'
 import { childrenOf, noMoreThan } from './resources.js'

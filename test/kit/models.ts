@@ -1,5 +1,5 @@
 /** Small models for tests. */
-import { orThrow } from '../../src/core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { type DecoderConfig, parseConfig } from '../../src/modules/transformer/config.js'
 
 /** The config of a `config.json`. */

@@ -1,5 +1,5 @@
 /** Damaged safetensors files: flipped bits, cuts, insertions, and edits of the header. */
-import { child, keyFromSeed, uniforms } from '../../src/core/key.js'
+import { child, keyFromSeed, uniforms } from '@tandem-rl/base'
 
 const EDITS: readonly (readonly [RegExp, string])[] = [
   [/"F32"|"I64"|"U8"|"BF16"/, '"F4"'],

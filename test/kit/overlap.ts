@@ -1,16 +1,15 @@
 /** A tiny decoder that is trained on conversations of one or two turns, task by task. */
 
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { GivenRules } from '../../src/collectors/overlap/overlapState.js'
 import { rolloutGroups } from '../../src/collectors/overlap/rolloutGroups.js'
 import { sampleAhead } from '../../src/collectors/overlap/samplerAhead.js'
 import type { CollectedBatch } from '../../src/collectors/rollouts/turnRows.js'
 import type { WeightUpdater } from '../../src/collectors/weightSync.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import type { NamedTensors } from '../../src/data/weights.js'
-import { type Owned, own, scope } from '../../src/engine/scope.js'
 import { localLearner } from '../../src/learners/localLearner.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { hostArrays, loadPretrained } from '../../src/modules/pretrained/pretrained.js'

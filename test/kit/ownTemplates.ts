@@ -1,10 +1,11 @@
 /**
  * The templates of `test/golden/chatTemplates`, their conversations, and what Python made of them.
  */
+
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { orThrow } from '../../src/core/failure.js'
-import { type ChatTemplate, chatTemplate } from '../../src/text/template/chatTemplate.js'
+import { orThrow } from '@tandem-rl/base'
+import { type ChatTemplate, chatTemplate } from '@tandem-rl/text'
 import { type Case, type Reference, TOKENS } from './chatTemplates.js'
 
 const FOLDER = 'test/golden/chatTemplates'

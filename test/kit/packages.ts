@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { PACKAGES } from '../../scripts/kit/workspace.js'
 import { compiledFolder } from './compiled.js'
 
 /** A package by name: the text of its main file, or nothing if it is to be missing. */
@@ -19,6 +20,9 @@ const installed = (): readonly string[] =>
       name.startsWith('@') ? readdirSync(join('node_modules', name)).map((inner) => `${name}/${inner}`) : [name],
     )
 
+/** The packages of this repository and their folders. */
+const OWN = new Map(PACKAGES.map((each) => [each.manifest.name, each.folder]))
+
 /** Optional packages: a folder of `withPackages` has them only on request. */
 const OPTIONAL = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node', '@tensorflow/tfjs-backend-wasm']
 
@@ -27,14 +31,14 @@ const OPTIONAL = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node', '@tensor
  * `packages` replaces some of them and the optional backends are missing.
  */
 export const withPackages = (folder: string, packages: Packages): string => {
-  cpSync(join(compiledFolder(), 'src'), join(folder, 'src'), { recursive: true })
-  cpSync('package.json', join(folder, 'package.json'))
+  for (const name of ['src', 'packages', 'package.json'])
+    cpSync(join(compiledFolder(), name), join(folder, name), { recursive: true, verbatimSymlinks: true })
   cpSync('assets', join(folder, 'assets'), { recursive: true })
   for (const name of installed()) {
     if (name in packages || OPTIONAL.includes(name)) continue
     const link = join(folder, 'node_modules', name)
     mkdirSync(dirname(link), { recursive: true })
-    symlinkSync(resolve('node_modules', name), link)
+    symlinkSync(OWN.get(name) === undefined ? resolve('node_modules', name) : resolve(folder, OWN.get(name)!), link)
   }
   for (const [name, main] of Object.entries(packages)) {
     if (main === undefined) continue

@@ -1,9 +1,12 @@
 /** Packs the package and installs it in projects of its users. Needs the npm registry. */
 import { execFile } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { buildPackages } from '../../scripts/kit/build.js'
+import { DOORS as FILES } from '../../scripts/kit/doors.js'
+import { PACKAGES } from '../../scripts/kit/workspace.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** The compilers that users have: version 6 is written in JavaScript, version 7 is native. */
@@ -17,17 +20,8 @@ const ONE_CHECKER = ['--checkers', '1']
 
 const run = promisify(execFile)
 
-interface Manifest {
-  readonly files: readonly string[]
-  readonly exports: Readonly<Record<string, unknown>>
-}
-
-const manifestOf = (root: string): Manifest => JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest // cast: a package.json of this project
-
-/** The import paths of the doors: `tandem-rl`, `tandem-rl/engine` and so on. */
-export const DOORS: readonly string[] = Object.keys(manifestOf(ROOT).exports)
-  .filter((path) => !path.endsWith('.json'))
-  .map((path) => `tandem-rl${path.slice(1)}`)
+/** The import paths of all packages: `tandem-rl`, `@tandem-rl/text` and so on. */
+export const DOORS: readonly string[] = [...FILES.keys()]
 
 /**
  * The environment of this process, without what npm and vitest add and without the download of
@@ -41,22 +35,43 @@ const environment = async (): Promise<NodeJS.ProcessEnv> => {
   return { ...kept, ONNXRUNTIME_NODE_INSTALL: 'skip', YARN_NPM_REGISTRY_SERVER: stdout.trim() }
 }
 
-/**
- * Compiles the sources of `root` and packs them as `npm publish` does. Returns the path of the
- * tarball.
- */
-export const pack = async (folder: string, root: string = ROOT): Promise<string> => {
-  const staged = join(folder, 'package')
-  mkdirSync(staged, { recursive: true })
-  for (const name of ['package.json', 'README.md', 'LICENSE', ...manifestOf(root).files]) {
-    const from = join(root, name)
-    if (name !== 'dist' && existsSync(from)) cpSync(from, join(staged, name), { recursive: true })
+/** Copies the sources of all packages, next to links to the packages of this checkout. */
+const stage = (folder: string): void => {
+  for (const each of PACKAGES) {
+    const own = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'README.md', 'LICENSE', 'src']
+    mkdirSync(join(folder, each.folder), { recursive: true })
+    for (const name of [...own, ...each.manifest.files]) {
+      const from = join(ROOT, each.folder, name)
+      if (name !== 'dist' && existsSync(from)) cpSync(from, join(folder, each.folder, name), { recursive: true })
+    }
   }
-  const options = ['-p', join(root, 'tsconfig.build.json'), '--noCheck', '--outDir', join(staged, 'dist')]
-  await run(process.execPath, [COMPILERS[7], ...options])
-  const packed = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', folder], { cwd: staged })
-  const [{ filename }] = JSON.parse(packed.stdout) as [{ filename: string }] // cast: documented output of npm
-  return join(folder, filename)
+  const modules = join(folder, 'node_modules')
+  mkdirSync(join(modules, '@tandem-rl'), { recursive: true })
+  for (const name of readdirSync(join(ROOT, 'node_modules')))
+    if (!['@tandem-rl', 'tandem-rl'].includes(name)) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+  for (const each of PACKAGES) {
+    const link = join(modules, each.manifest.name)
+    symlinkSync(relative(dirname(link), join(folder, each.folder)), link)
+  }
+}
+
+/** The tarballs of packages: name -> path. */
+export type Tarballs = ReadonlyMap<string, string>
+
+/** Compiles all packages and packs them as `npm publish` does. */
+export const pack = async (folder: string): Promise<Tarballs> => {
+  const staged = join(folder, 'staged')
+  stage(staged)
+  buildPackages(staged, ['--noCheck'])
+  const command = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder]
+  const packed = await Promise.all(
+    PACKAGES.map(async (each) => {
+      const { stdout } = await run('npm', command, { cwd: join(staged, each.folder) })
+      const [{ filename }] = JSON.parse(stdout) as [{ filename: string }] // cast: documented output of npm
+      return [each.manifest.name, join(folder, filename)] as const
+    }),
+  )
+  return new Map(packed)
 }
 
 /** A package manager: its command, and files that it needs in a new project. */
@@ -90,11 +105,7 @@ export const MANAGERS = {
     files: {},
   },
   yarn: {
-    add: (packages) => [
-      ...YARN,
-      'add',
-      ...packages.map((each) => (each.startsWith('/') ? `tandem-rl@file:${each}` : each)),
-    ],
+    add: (packages) => [...YARN, 'add', ...packages],
     node: [...YARN, 'node'],
     exec: YARN,
     compiler: [...YARN, 'tsc'],
@@ -105,7 +116,8 @@ export const MANAGERS = {
 /** A project of a user. */
 export interface Project {
   readonly folder: string
-  readonly add: (packages: readonly string[]) => Promise<void>
+  /** Installs packages of the registry, and tarballs by their names. */
+  readonly add: (packages: readonly string[], tarballs?: Tarballs) => Promise<void>
   /** Runs the text of a module and returns its output. Rejects if it fails. */
   readonly run: (program: string) => Promise<string>
   /** Runs the command `tandem` and returns its output. Rejects if it fails. */
@@ -124,6 +136,16 @@ export interface Project {
    * errors.
    */
   readonly diagnostics: (program: string, options?: object) => Promise<readonly string[]>
+}
+
+/**
+ * Lets packages that depend on packages of this repository have the tarballs, in the fields of pnpm
+ * and yarn. npm takes those of the project by itself.
+ */
+const overrideBy = (folder: string, files: Readonly<Record<string, string>>): void => {
+  const path = join(folder, 'package.json')
+  const manifest = JSON.parse(readFileSync(path, 'utf8')) as object // cast: written below
+  writeFileSync(path, JSON.stringify({ ...manifest, pnpm: { overrides: files }, resolutions: files }))
 }
 
 /** Makes an empty project that installs packages by a package manager. */
@@ -158,8 +180,10 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
   }
   return {
     folder,
-    add: async (packages) => {
-      await command(manager.add(packages))
+    add: async (packages, tarballs = new Map()) => {
+      const files = [...tarballs].map(([each, path]) => [each, `file:${path}`] as const)
+      if (files.length > 0) overrideBy(folder, Object.fromEntries(files))
+      await command(manager.add([...packages, ...files.map(([each, path]) => `${each}@${path}`)]))
     },
     run: async (program) => {
       writeFileSync(join(folder, 'program.mjs'), program)

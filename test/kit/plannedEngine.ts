@@ -1,6 +1,8 @@
 /** A scripted engine: it keeps the contract of `LLMEngine` and computes nothing. */
+
+import { child, formatKey, uniform } from '@tandem-rl/base'
+import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, formatKey, uniform } from '../../src/core/key.js'
 import type {
   EngineMetrics,
   FinishReason,
@@ -12,7 +14,6 @@ import type {
   LLMEngine,
   TokenLogProb,
 } from '../../src/data/generation.js'
-import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 export interface EngineScript {
   readonly tokenizer: TextTokenizer

@@ -1,7 +1,8 @@
 /** The value, gradient and metrics of a policy loss on rows of plain numbers. */
+
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { essOf } from '../../src/objectives/ess.js'
 import { scalarsOf, totalLoss } from '../../src/objectives/loss.js'
 import type { PolicyLoss, PolicyLossInput, PolicyOutputs } from '../../src/objectives/policyLoss.js'

@@ -1,4 +1,6 @@
 /** Policies as `policySuite` asks them: token prompts and histories from the same questions. */
+
+import { History, message, textOf } from '@tandem-rl/text'
 import { isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type {
   HistoryAction,
@@ -12,7 +14,6 @@ import type {
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { enginePolicy, type PolicyEngine } from '../../src/modules/generation/policy/enginePolicy.js'
-import { History, message, textOf } from '../../src/text/history/history.js'
 import type { PolicyAbilities, PolicySubject, SuiteAsk, SuiteSampling } from './policySuiteParts.js'
 import type { PolicyWorld } from './policySuiteWorld.js'
 import { tokenPrompt } from './small.js'

@@ -2,10 +2,12 @@
  * The expected output of a policy: our own scorer on the same checkpoint, its tokenizer and its
  * template.
  */
+
+import { orThrow } from '@tandem-rl/base'
+import { History, message, renderText } from '@tandem-rl/text'
+import { jit } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { orThrow } from '../../src/core/failure.js'
-import { jit } from '../../src/engine/jit.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { loadPretrained, type ModelText, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
@@ -13,8 +15,6 @@ import type { Params } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { causalBias } from '../../src/modules/transformer/score.js'
 import { makeScorer } from '../../src/modules/transformer/scorer.js'
-import { History, message } from '../../src/text/history/history.js'
-import { renderText } from '../../src/text/template/chatTemplate.js'
 
 /** A checkpoint, and its scores by the slow, reliable computation. Needs a backend. */
 export interface PolicyWorld {

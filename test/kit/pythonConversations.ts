@@ -2,17 +2,18 @@
  * Many conversations at the same time whose turns run Python in the sandbox, and what they leave
  * behind.
  */
+
 import { readdirSync } from 'node:fs'
+import { keyFromSeed } from '@tandem-rl/base'
+import { type Message, message, textOf } from '@tandem-rl/text'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { own } from '../../src/engine/scope.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { PythonInterpreter } from '../../src/envs/tools/pythonInterpreter.js'
 import { pythonTool } from '../../src/envs/tools/pythonTool.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { type Message, message, textOf } from '../../src/text/history/history.js'
 import { answered, asking } from './conversation.js'
 import { markedSandbox, processesWith, temporaryFolders } from './sandboxes.js'
 

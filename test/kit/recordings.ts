@@ -1,7 +1,8 @@
 /** Exchanges with a real server, kept as JSON: recorded through a client, and replayed to it. */
+
+import { type HttpFailure, type HttpReply, type HttpRequest, keyFromSeed, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { HttpFailure, HttpReply, HttpRequest, ServerEvent, Transport } from '../../src/core/http.js'
-import { keyFromSeed } from '../../src/core/key.js'
+import type { ServerEvent } from '../../packages/base/src/http.js'
 import type { EngineClient } from '../../src/data/engineClient.js'
 import type { GenerationEvent } from '../../src/data/generation.js'
 import { type VLLMClientOptions, vLLMClient } from '../../src/modules/remote/vllm/client.js'

@@ -2,13 +2,14 @@
  * A real `redis-server` as a process of its own, on a socket in a folder of its own, and a door
  * before it that can be shut.
  */
+
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { orThrow } from '../../src/core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { liveProcesses } from '../../src/live/processes.js'
 
 /** Why there can be no server here; undefined if there can be one. */

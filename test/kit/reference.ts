@@ -2,16 +2,15 @@
  * Comparing the decoder with what Hugging Face Transformers computed: folders made by the peers'
  * `make_model.py` or the golden generator.
  */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { keyFromSeed } from '@tandem-rl/base'
+import { gatherLogProbs, jit, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { jit } from '../../src/engine/jit.js'
-import { maskedMean } from '../../src/engine/masked.js'
-import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
-import { own, scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
+import { maskedMean } from '../../src/data/tensorDict/masked.js'
 import { completionKeys, makeGenerator } from '../../src/modules/generation/generator.js'
 import { loadWeights, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'

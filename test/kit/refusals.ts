@@ -1,8 +1,9 @@
 /** Tables of wrong calls of TensorDict operations: what each says, and where. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { expect, it } from 'vitest'
 import { data, meta } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict, TensorDictError } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 
 /** A TensorDict whose keys are looked up when the program runs. */
 export const dynamic = (td: TensorDict): TensorDict => td

@@ -2,13 +2,12 @@
  * A simulation of a trainer, workers and the server of their queue, in simulated time. Each can be
  * killed, paused and started at any moment.
  */
+
+import { describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
 import { collectFromQueue, QUEUE_START, type QueuePosition } from '../../src/collectors/workers/queueCollector.js'
 import { runRolloutWorker } from '../../src/collectors/workers/rolloutWorker.js'
-import { unlessAborted } from '../../src/core/cancellation.js'
-import { describe } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
 import type { ScriptedState } from '../../src/testing/scriptedEnv.js'
 import { groupEnvs, keyedPolicy } from './rollouts.js'

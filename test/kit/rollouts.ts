@@ -1,4 +1,6 @@
 /** Rollouts of a scripted policy in scripted environments, one environment for each task. */
+
+import { keyFromSeed, uniform, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConcurrentLLMCollector, LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { FailedTask } from '../../src/collectors/rollouts/group.js'
@@ -11,7 +13,6 @@ import type {
 import type { RolloutRun } from '../../src/collectors/rollouts/rolloutRun.js'
 import type { ConcurrentOptions, RolloutSource, TurnBatches } from '../../src/collectors/rollouts/settings.js'
 import type { CollectedBatch } from '../../src/collectors/rollouts/turnRows.js'
-import { keyFromSeed, uniform, uniformInteger } from '../../src/core/key.js'
 import type { TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'

@@ -2,16 +2,16 @@
  * Runs for tests: temporary folders, a small model that answers word problems, and the real
  * command.
  */
+
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
+import { child, type HostArray, keyFromSeed, normals } from '@tandem-rl/base'
 import { afterAll, expect } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { settingOfFlag } from '../../src/cli/recipeFlags.js'
-import type { HostArray } from '../../src/core/hostArray.js'
-import { child, keyFromSeed, normals } from '../../src/core/key.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { loadPretrained, type ModelText, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { pretrainedFiles } from '../../src/modules/pretrained/saveModel.js'

@@ -1,9 +1,10 @@
 /** Tests with real sandboxes: whether there can be any here, and what they leave behind. */
+
 import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import type { Sandbox, SandboxProgram } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe } from 'vitest'
-import type { Sandbox, SandboxProgram } from '../../src/core/sandbox.js'
 import { type LiveSandboxOptions, liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
 
 /** Why a program cannot run in a sandbox here; undefined if it can. */

@@ -2,9 +2,10 @@
  * Servers behind a wire that a test scripts: their weights are numbers, and any call may go wrong
  * in any way.
  */
+
+import type { Clock, Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock, Timers } from '../../src/core/capabilities.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../src/data/engineClient.js'
 import type { GenerationEvent, GenerationRequest, WeightSource } from '../../src/data/generation.js'
 import { makeRequestGate } from '../../src/modules/remote/requestGate.js'

@@ -1,12 +1,12 @@
 /** The engine over the toy model: what tests of engines, of the worker and of the server run on. */
+
+import { orThrow } from '@tandem-rl/base'
+import { textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { left, right } from 'fp-ts/lib/Either.js'
-import { orThrow } from '../../src/core/failure.js'
 import type { AdapterWeights, WeightSource } from '../../src/data/generation.js'
-import { own } from '../../src/engine/scope.js'
 import { type LLMEngineOptions, type LocalLLMEngine, makeLLMEngine } from '../../src/modules/generation/llmEngine.js'
-import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
-import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 import { type ScriptedRunner, scriptedRunner, toyParams } from './scriptedRunner.js'
 
 /** Ids up to here are printable characters of the byte-level tokenizer. */

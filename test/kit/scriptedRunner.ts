@@ -6,7 +6,7 @@
  * them: a row that is given another one's slot, a past in another order or of another length, or
  * other weights, gives other tokens, and a place that is not where it says it is throws.
  */
-import '../../src/engine/defaultBackend.js'
+import '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import type {
   KeyValues,

@@ -1,5 +1,5 @@
 /** The real `tandem serve` as a process of its own. */
-import { orThrow } from '../../src/core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { liveProcesses } from '../../src/live/processes.js'
 import { compiled } from './compiled.js'
 

@@ -1,15 +1,13 @@
 /** Servers for tests: over a scripted engine, without a socket or on a real one. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { chatTemplate, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { afterAll } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { LLMEngine } from '../../src/data/generation.js'
 import { type HttpServer, type HttpServerOptions, liveHttpServer } from '../../src/live/httpServer.js'
 import { type ServeApp, serveApp } from '../../src/serve/app.js'
 import { apiFailure, errorBody } from '../../src/serve/requests/failure.js'
 import type { ServedText, ServeOptions } from '../../src/serve/requests/served.js'
-import { chatTemplate } from '../../src/text/template/chatTemplate.js'
-import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
-import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 import { type EngineScript, type ScriptedEngine, saysByKey, scriptedEngine } from './plannedEngine.js'
 
 const END = '<|im_end|>'

@@ -24,7 +24,7 @@ const NOTHING: Alive = { tensors: 0, bytes: 'counted', owned: 0 }
 const alive = async (): Promise<Alive> => {
   const engine: unknown = Object.getOwnPropertyDescriptor(globalThis, '_tfengine')?.value
   if (engine === undefined) return NOTHING
-  const { ownedCount } = await import('../../src/engine/scope.js')
+  const { ownedCount } = await import('@tandem-rl/tfjs-onnxruntime/scope')
   // A cast: tfjs keeps its engine under this name, and declares no such global.
   const { state } = engine as { state: { numTensors: number; numBytes: number } }
   return { tensors: state.numTensors, bytes: Number.isNaN(state.numBytes) ? 'lost' : 'counted', owned: ownedCount() }

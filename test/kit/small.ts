@@ -2,17 +2,19 @@
  * Small things that tests of models and collectors share: configs, a text side, results that must
  * be right or left.
  */
+
+import { uniform, uniformInteger } from '@tandem-rl/base'
+import { textOf, trainBytePairEncoding } from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { uniform, uniformInteger } from '../../src/core/key.js'
 import type { HistoryAction, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { type TaskSource, taskList } from '../../src/data/task.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import type { DeepMerge } from '../../src/data/tensorDict/merge.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import type { Env, Outcome } from '../../src/envs/base/env.js'
 import { DatasetChatEnv, type DatasetChatState } from '../../src/envs/datasetChatEnv.js'
 import type { TaskEntries } from '../../src/envs/transforms/dataLoadingPrimer.js'
@@ -23,8 +25,6 @@ import { append, type Transform, transform } from '../../src/envs/transforms/tra
 import { type ModelText, textFromFiles } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { type ScriptedPolicy, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { textOf } from '../../src/text/history/history.js'
-import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
 import { type TinyChanges, tinyConfig } from './models.js'
 
 const END = '<|im_end|>'

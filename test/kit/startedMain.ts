@@ -1,5 +1,5 @@
 /** Runs a shell script with one of the package's ways to start programs, and prints its output. */
-import { orThrow } from '../../src/core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { liveProcesses } from '../../src/live/processes.js'
 import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
 

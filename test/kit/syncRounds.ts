@@ -2,10 +2,11 @@
  * Many updates of real engines while requests run: each verified, and every sample with the version
  * that sampled it.
  */
+
+import { child, keyFromSeed, normals, uniformInteger } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { EngineUpdater } from '../../src/collectors/updaters/engineUpdater.js'
-import { child, keyFromSeed, normals, uniformInteger } from '../../src/core/key.js'
 import type { EngineClient } from '../../src/data/engineClient.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { collectEvents } from '../../src/modules/generation/generateAll.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 import { withLora } from '../../src/modules/lora/adapter.js'

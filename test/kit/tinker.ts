@@ -1,9 +1,10 @@
 /** Tinker servers without sockets, over a tiny model, and clients of them. */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { keyFromSeed } from '../../src/core/key.js'
-import { scope } from '../../src/engine/scope.js'
+import { keyFromSeed } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { hostArrays, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
 import { type TinkerApp, type TinkerServerOptions, tinkerApp } from '../../src/tinker/server/app.js'

@@ -1,10 +1,9 @@
 /** Training steps on a Tinker server behind a proxy that spoils requests at random. */
+
+import { child, type Key, keyFromSeed, orThrow, type Timers, uniform, uniformInteger } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../../src/core/capabilities.js'
-import { orThrow } from '../../src/core/failure.js'
-import { child, type Key, keyFromSeed, uniform, uniformInteger } from '../../src/core/key.js'
-import { liveTimers } from '../../src/live/clock.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import type { TinkerFailure } from '../../src/tinker/client/calls.js'
 import type { Pending } from '../../src/tinker/client/pending.js'

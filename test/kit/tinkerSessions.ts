@@ -1,5 +1,5 @@
 /** Sessions of a Tinker server in this process. */
-import { orThrow } from '../../src/core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { loadWeights } from '../../src/modules/pretrained/pretrained.js'
 import { tinkerClient } from '../../src/tinker/client/tinkerClient.js'
 import type { TinkerTrainer } from '../../src/tinker/client/trainer.js'

@@ -2,12 +2,13 @@
  * Tokenizers of many families, texts that are hard to cut, and the comparison with the Rust
  * library.
  */
+
 import { readFileSync } from 'node:fs'
+import { orThrow } from '@tandem-rl/base'
+import { type TextTokenizer, textTokenizer } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { Tokenizer } from 'tokenizers'
-import { orThrow } from '../../src/core/failure.js'
-import { classOf } from '../../src/text/tokenizer/oldUnicode.js'
-import { type TextTokenizer, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
+import { classOf } from '../../packages/text/src/tokenizer/oldUnicode.js'
 
 /** The families of test/golden/tokenizers, by the kind of their model. */
 export const FAMILIES = {

@@ -1,11 +1,21 @@
 /** Conversations with calls of tools, and the turns in which a template writes them. */
+
+import type { TemplateFailure } from '@tandem-rl/base'
+import {
+  type ChatTemplate,
+  History,
+  message,
+  type ReadText,
+  readToolCalls,
+  render,
+  type ToolCall,
+  type ToolCallFormat,
+  type ToolCallReader,
+  type ToolDelta,
+  toolResult,
+  truncateHistory,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { TemplateFailure } from '../../src/core/failure.js'
-import { History, message, type ToolCall, toolResult, truncateHistory } from '../../src/text/history/history.js'
-import { type ChatTemplate, render } from '../../src/text/template/chatTemplate.js'
-import type { ToolCallFormat } from '../../src/text/toolCalls/format.js'
-import type { ToolDelta } from '../../src/text/toolCalls/machine.js'
-import { type ReadText, readToolCalls, type ToolCallReader } from '../../src/text/toolCalls/reader.js'
 
 const schema = (name: string, properties: object): object => ({
   type: 'function',

@@ -1,9 +1,10 @@
 /** Tools for tests: one that counts, one that fails on demand, one that answers on demand. */
+
+import type { ToolCall } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { ToolFailure } from '../../src/envs/base/toolFailure.js'
 import { type Tool, tool, toolFailure } from '../../src/envs/tools/tool.js'
-import type { ToolCall } from '../../src/text/history/history.js'
 
 export const callOf = (name: string, args: ToolCall['arguments'] = {}): ToolCall => ({ name, arguments: args })
 

@@ -1,6 +1,7 @@
 /** Rows for training steps, drawn at random, and the plainest optimizer. */
+
+import { child, keyFromSeed, normals, uniformInteger } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { child, keyFromSeed, normals, uniformInteger } from '../../src/core/key.js'
 import type { LossRows, RowList } from '../../src/objectives/lossRows.js'
 import { mapNamed, type Optimizer } from '../../src/objectives/updates/optimizer.js'
 

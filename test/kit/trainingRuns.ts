@@ -2,10 +2,11 @@
  * Whole training runs in this process on real folders: starting, stopping after a step, resuming,
  * and their saved data.
  */
+
 import { readFileSync } from 'node:fs'
+import { orThrow } from '@tandem-rl/base'
 import { beforeAll, expect } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
-import { orThrow } from '../../src/core/failure.js'
 import type { TaskSource } from '../../src/data/task.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { liveFiles } from '../../src/live/files.js'

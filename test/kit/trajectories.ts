@@ -1,14 +1,15 @@
 /**
  * TensorDicts that files of trajectories must carry: drawn ones, and batches that a collector made.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { List } from 'immutable'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { data, type Leaf, meta, ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import type { Owned } from '../../src/engine/scope.js'
 import { anyHistory, anyTensorDict, type TensorDictRecipe } from '../../src/testing/arbitraries.js'
 import { rightOf } from './results.js'
 import { smallPolicy, turnEnv } from './small.js'

@@ -1,10 +1,9 @@
 /** Servers and transports for tests of what lies between them; all are closed after each test. */
+
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { type HttpEvents, type HttpRequest, keyFromSeed, orThrow, type Transport } from '@tandem-rl/base'
 import { onTestFinished } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import type { HttpEvents, HttpRequest, Transport } from '../../src/core/http.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { liveTransport, type TransportOptions } from '../../src/live/transport/liveTransport.js'
 import { type FaultProxy, type FaultProxyOptions, faultProxy } from './faultProxy.js'
 

@@ -1,5 +1,5 @@
 /** A clock whose turns a test gives out one by one. */
-import type { Clock } from '../../src/core/capabilities.js'
+import type { Clock } from '@tandem-rl/base'
 
 /** Time moves by one millisecond with each turn. */
 export interface TurnClock extends Clock {

@@ -1,8 +1,9 @@
 /** The run viewer in this process, over small real runs. */
+
+import { orThrow } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { runOpener } from '../../src/cli/viewedModel.js'
-import { orThrow } from '../../src/core/failure.js'
-import { liveTimers } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { HttpServer } from '../../src/live/httpServer.js'
 import { modelDesk } from '../../src/view/modelDesk.js'

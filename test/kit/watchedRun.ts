@@ -1,9 +1,7 @@
 /**
  * A run of word problems with watched tasks, for processes that tests kill. Uses no test runner.
  */
-import type { Clock, Files } from '../../src/core/capabilities.js'
-import { orThrow } from '../../src/core/failure.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
+import { type Clock, child, type Files, keyFromSeed, orThrow } from '@tandem-rl/base'
 import type { TaskSource } from '../../src/data/task.js'
 import { shuffled } from '../../src/data/task.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'

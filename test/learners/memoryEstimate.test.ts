@@ -1,12 +1,13 @@
 /**
  * The memory of a run before it begins: how it grows, what makes it smaller, and who is refused.
  */
+
 import { totalmem } from 'node:os'
+import { liveMachine } from '@tandem-rl/base/host'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { formatBytes, type MemoryRequest, memoryEstimate, requireMemory } from '../../src/learners/memoryEstimate.js'
-import { liveMachine } from '../../src/live/machine.js'
 import { parameterCount } from '../../src/modules/transformer/params.js'
 import type { PolicyRun } from '../../src/run/define/policyParts.js'
 import { anySmallConfig } from '../kit/configs.js'

@@ -1,9 +1,10 @@
 /** Off-policy corrections of learners are equal to those of the functions on rows. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { localLearner } from '../../src/learners/localLearner.js'
 import type { OffPolicyOptions } from '../../src/learners/offPolicy.js'
 import { correctStaleRows } from '../../src/learners/staleRows.js'

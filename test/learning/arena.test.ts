@@ -2,9 +2,11 @@
  * The arena at full size: Leduc poker solved, intervals of equal players in 1,000 tournaments, and
  * the report in a browser.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { child, keyFromSeed } from '@tandem-rl/base'
 import { chromium } from 'playwright-core'
 import { afterAll, describe, expect, it } from 'vitest'
 import { gameNamed } from '../../src/arena/config/games.js'
@@ -17,7 +19,6 @@ import { randomPlayer } from '../../src/arena/players/simple.js'
 import { renderArenaReport } from '../../src/arena/report/page.js'
 import { scoredGames } from '../../src/arena/statistics/outcomes.js'
 import { arenaResults } from '../../src/arena/statistics/results.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
 import { nashConv } from '../../src/envs/games/exactValues.js'
 import { liveFiles } from '../../src/live/files.js'
 import { scriptedHistoryPolicy } from '../../src/testing/scriptedPolicy.js'

@@ -2,11 +2,12 @@
  * A real browser on pages of this computer: what it does, where it does not go, and that nothing of
  * it is left.
  */
+
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { ToolFailure } from '../../src/envs/base/toolFailure.js'
 import { type Browser, openBrowser } from '../../src/envs/tools/browser.js'
 import { browserTool } from '../../src/envs/tools/browserTool.js'

@@ -1,7 +1,8 @@
 /** The recipe of the calculator: a policy that mostly guesses learns to call the tool. */
+
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
-import { orThrow } from '../../src/core/failure.js'
 import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { parseSettings } from '../../src/run/parts/recipe.js'
 import { train } from '../../src/run/train/train.js'

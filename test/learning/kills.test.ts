@@ -1,6 +1,7 @@
 /** `kill -9` at 50 moments of a run, each session taken up by the next one. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import { histogramOf, killMoments, playKilled, remainsOfRun } from '../kit/kills.js'
 import { parseJsonLines, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 

@@ -4,9 +4,9 @@
  */
 
 import { writeFileSync } from 'node:fs'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
-import { own, scope } from '../../src/doors/engine.js'
 import { makeParams } from '../../src/doors/models.js'
 import * as T from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'

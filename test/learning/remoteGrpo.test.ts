@@ -2,14 +2,14 @@
  * GRPO whose policy is `tandem serve` in another process, against the same run with the engine in
  * this one.
  */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../src/collectors/updaters/vLLMUpdater.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { EngineClient } from '../../src/data/engineClient.js'
 import { get } from '../../src/doors/tensordict.js'
-import { own, scope } from '../../src/engine/scope.js'
 import * as T from '../../src/index.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'

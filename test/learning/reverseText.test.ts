@@ -1,9 +1,10 @@
 /**
  * Reverse text from a model made in the recipe: reward from under 0.1 to above 0.8 on three seeds.
  */
+
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
-import { orThrow } from '../../src/core/failure.js'
 import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { parseSettings } from '../../src/run/parts/recipe.js'
 import { train } from '../../src/run/train/train.js'

@@ -1,7 +1,9 @@
 /** Credit for segments: an agent that folds its context learns to write useful summaries. */
+
+import { child, type Key, keyFromSeed, uniform, uniformInteger } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
 import { ActionAgent } from '../../src/agents/agents.js'
-import { child, type Key, keyFromSeed, uniform, uniformInteger } from '../../src/core/key.js'
 import { type TaskSource, taskList } from '../../src/data/task.js'
 import { tool } from '../../src/envs/tools/tool.js'
 import { BARE_CHAT } from '../../src/modules/pretrained/chatFormats.js'
@@ -14,7 +16,6 @@ import { makeModel } from '../../src/run/define/makeModel.js'
 import type { TaskContext } from '../../src/run/define/modelRun.js'
 import { policySettings } from '../../src/run/parts/settings.js'
 import { train } from '../../src/run/train/train.js'
-import { History, message } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'
 

@@ -1,10 +1,10 @@
 /**
  * Both routes of losses, and every objective of ours on a Tinker server against the local learner.
  */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { localLearner } from '../../src/learners/localLearner.js'
 import { hostArrays } from '../../src/modules/pretrained/pretrained.js'
 import { type PolicyLossOptions, policyLoss } from '../../src/objectives/policyLoss.js'

@@ -2,7 +2,9 @@
  * Rollouts by two real workers on a real Redis and one real engine; one of them is killed in the
  * middle.
  */
+
 import { readFileSync, writeFileSync } from 'node:fs'
+import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
@@ -10,7 +12,6 @@ import { redisQueueLog } from '../../src/collectors/queues/redisQueueLog.js'
 import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
 import { ledger } from '../../src/collectors/queues/takeGroups.js'
 import { collectFromQueue } from '../../src/collectors/workers/queueCollector.js'
-import { orThrow } from '../../src/core/failure.js'
 import type { TokenPrompt } from '../../src/data/policy.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'

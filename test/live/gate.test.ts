@@ -1,9 +1,10 @@
 /** A proxy that connects to the places that it is told to allow, seen by raw sockets. */
+
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import type { GateDestination } from '@tandem-rl/base'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { GateDestination } from '../../src/core/http.js'
 import { liveGate } from '../../src/live/gate.js'
 import { openSockets } from '../kit/resources.js'
 import { rightOf } from '../kit/results.js'

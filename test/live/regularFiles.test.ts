@@ -1,4 +1,5 @@
 /** Files that are not regular, too large, or behind links. */
+
 import {
   existsSync,
   mkdirSync,
@@ -10,9 +11,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { createServer, type Server } from 'node:net'
+import { type Files, sizeProblem } from '@tandem-rl/base'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import type { Files } from '../../src/core/capabilities.js'
-import { FILE_LIMITS, sizeProblem } from '../../src/core/fileLimits.js'
+import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
 import { filesBelow, liveFiles } from '../../src/live/files.js'
 import { liveLocks, lockState } from '../../src/live/lock.js'
 import { loadText } from '../../src/modules/pretrained/pretrained.js'

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { Thread, ThreadOptions } from '@tandem-rl/base'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Thread, ThreadOptions } from '../../src/core/capabilities.js'
 import { liveThreads } from '../../src/live/threads.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import type * as programs from '../kit/threadPrograms.js'

@@ -1,7 +1,8 @@
 /** Exceptions of the user's code: their place, and callbacks that cannot fail their caller. */
+import { harmless, thrownText } from '@tandem-rl/base/host'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { harmless, thrownText, userPlace } from '../../src/live/thrown.js'
+import { userPlace } from '../../packages/base/src/host/thrown.js'
 
 const withStack = (stack: string): Error => Object.assign(new TypeError('no'), { stack })
 

@@ -1,9 +1,19 @@
 /** Conversations over a policy of tokens. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import {
+  appendMessage,
+  chatTemplate,
+  History,
+  MALFORMED_CALL,
+  message,
+  renderText,
+  textOf,
+  toolResult,
+} from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { HistoryPrompt, TokenPrompt } from '../../src/data/policy.js'
 import { data, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
@@ -11,9 +21,6 @@ import { type HistoryPolicyOptions, historyPolicy } from '../../src/modules/hist
 import { checkLaws } from '../../src/testing/law.js'
 import { historyActionSpec, policyLaws } from '../../src/testing/policyLaws.js'
 import { policyFailure, type ScriptedCall, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { appendMessage, History, message, textOf, toolResult } from '../../src/text/history/history.js'
-import { chatTemplate, renderText } from '../../src/text/template/chatTemplate.js'
-import { MALFORMED_CALL } from '../../src/text/toolCalls/callMessage.js'
 import { useEngine } from '../kit/engine.js'
 import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
 import { leftOf, rightOf } from '../kit/results.js'

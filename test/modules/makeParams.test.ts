@@ -1,8 +1,9 @@
 /** On the backend that computes where the numbers lie. */
+
+import { jit } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { jit } from '../../src/engine/jit.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 

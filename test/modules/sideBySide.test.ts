@@ -1,14 +1,14 @@
 /**
  * Several policies write into one TensorDict: the first is played, the others are kept beside it.
  */
+
+import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { orThrow } from '../../src/core/failure.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
 import { data, type Ragged, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'

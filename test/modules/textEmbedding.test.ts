@@ -1,9 +1,9 @@
 /** Vectors of texts from a decoder, and dense retrieval with them. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { liveTensors, type Owned, own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import Keyv from 'keyv'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { liveTensors, type Owned, own } from '../../src/engine/scope.js'
 import { denseIndex } from '../../src/envs/tools/localIndex.js'
 import { retrievalTool } from '../../src/envs/tools/retrieval.js'
 import { newModel } from '../../src/modules/pretrained/newModel.js'

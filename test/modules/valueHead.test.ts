@@ -1,13 +1,13 @@
 /** Value heads: what they read, and their file. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
 import { encodeSafetensors } from '../../src/data/codecs/safetensors.js'
-import { type Owned, own, scope } from '../../src/engine/scope.js'
 import { liveFiles } from '../../src/live/files.js'
 import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'

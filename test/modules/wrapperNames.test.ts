@@ -1,6 +1,7 @@
 /** TorchRL's options of wrappers are refused with the form that takes their place. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { scope } from '../../src/engine/scope.js'
 import { loadPretrained, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'

@@ -2,10 +2,13 @@
  * The results of every estimator and loss in edge cases: nothing to learn from, nothing to compare
  * with, NaN and infinities.
  */
+
+import { orThrow } from '@tandem-rl/base'
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
 import {
   cispo,
   clipCov,
@@ -40,8 +43,6 @@ import {
   vocabularyDivergence,
   vTrace,
 } from '../../src/doors/objectives.js'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import * as objectives from '../../src/index.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'

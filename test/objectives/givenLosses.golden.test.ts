@@ -2,12 +2,12 @@
  * Losses of given completions, pairs, teachers and returns, against numbers of TRL and torch in
  * float64 (`test/golden/generate/objectives.py`).
  */
+
 import { readFileSync } from 'node:fs'
+import { entropy, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { entropy } from '../../src/engine/ops/logProbs.js'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import {
   DistillationLoss,
   type VocabularyDivergence,

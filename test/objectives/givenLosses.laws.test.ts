@@ -2,11 +2,12 @@
  * Losses of given completions, pairs, teachers and returns: their equations in float64, what is
  * under the mask, and micro-batches.
  */
+
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { DistillationLoss } from '../../src/objectives/distillationLoss.js'
 import { type DPOLossOptions, dpoLoss } from '../../src/objectives/dpoLoss.js'
 import { SFTLoss, type SFTLossOptions } from '../../src/objectives/sftLoss.js'

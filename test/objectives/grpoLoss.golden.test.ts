@@ -4,10 +4,11 @@
  * count: ours are 8/5 of its numbers. Losses with `token_mean` and `prompt_mean` are not diluted
  * there either.
  */
+
+import { entropy as entropyOf, gatherLogProbs } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { entropy as entropyOf, gatherLogProbs } from '../../src/engine/ops/logProbs.js'
-import { scope } from '../../src/engine/scope.js'
 import { essOf } from '../../src/objectives/ess.js'
 import { GRPOLoss, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
 import { scalarsOf } from '../../src/objectives/loss.js'

@@ -1,9 +1,10 @@
 /** Divergences in the loss and in the reward, their controllers, aggregation: verl's numbers. */
+
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../src/data/rewardKL.js'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { AdaptiveKLController, ConstantKLController, klPenalizedRewards } from '../../src/objectives/klControl.js'
 import { type Aggregation, aggregate, countsOf } from '../../src/objectives/tokenLosses/aggregation.js'
 import { type KLForm, klTerm } from '../../src/objectives/tokenLosses/klForms.js'

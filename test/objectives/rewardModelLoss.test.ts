@@ -1,9 +1,10 @@
 /** The loss of reward models against the formula of TRL's `RewardTrainer` on plain numbers. */
+
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { scope } from '../../src/engine/scope.js'
-import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { totalLoss } from '../../src/objectives/loss.js'
 import { type RewardModelLoss, rewardModelLoss } from '../../src/objectives/rewardModelLoss.js'
 import { expectClose } from '../kit/close.js'

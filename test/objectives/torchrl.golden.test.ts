@@ -7,11 +7,12 @@
  * count: theirs is ours times
  * `tokens / (B T)`, and our coefficient of a divergence is theirs times the same.
  */
+
+import { orThrow } from '@tandem-rl/base'
+import { gatherLogProbs } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
-import { scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
 import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
 import { AdaptiveKLController } from '../../src/objectives/klControl.js'

@@ -32,10 +32,8 @@ describe.skipIf(noChromium !== undefined)(`a worker that trains${noChromium ?? '
 
   beforeAll(async () => {
     const made = await userProject(project, 'npm')
-    await made.add([
-      await pack(folder),
-      ...['onnxruntime-web@1.30.0', 'esbuild@0.28', 'vite@7', 'webpack@5', 'webpack-cli@6'],
-    ])
+    const others = ['onnxruntime-web@1.30.0', 'esbuild@0.28', 'vite@7', 'webpack@5', 'webpack-cli@6']
+    await made.add(others, await pack(folder))
     cpSync('test/programs/bundled', project, { recursive: true })
     browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
   })

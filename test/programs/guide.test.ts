@@ -1,12 +1,15 @@
 /** The guide: every program type-checks and runs, and its commands and files exist. */
+
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { describe as describeFailure, type Failure } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
 import { compilerOptions } from '../../scripts/kit/compilerOptions.js'
 import { DOORS } from '../../scripts/kit/doors.js'
+import { SOURCE_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
 import { agentCommand } from '../../src/cli/agent.js'
 import { arenaCommand } from '../../src/cli/arena.js'
 import { benchCommand } from '../../src/cli/bench.js'
@@ -23,7 +26,6 @@ import { tinkerCommand } from '../../src/cli/tinker.js'
 import { trainCommand } from '../../src/cli/train.js'
 import { viewCommand } from '../../src/cli/view.js'
 import { workerCommand } from '../../src/cli/worker.js'
-import { describe as describeFailure, type Failure } from '../../src/core/failure.js'
 import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
 import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
@@ -258,12 +260,8 @@ describe('messages in the guide', () => {
   })
 })
 
-const wordsOfSources = (path: string): readonly string[] =>
-  readdirSync(path, { withFileTypes: true }).flatMap((entry) =>
-    entry.isDirectory()
-      ? wordsOfSources(join(path, entry.name))
-      : (readFileSync(join(path, entry.name), 'utf8').match(/[\w-]+/g) ?? []),
-  )
+const wordsOfSources = (): readonly string[] =>
+  SOURCE_FOLDERS.flatMap(typeScriptBelow).flatMap((path) => readFileSync(path, 'utf8').match(/[\w-]+/g) ?? [])
 
 describe('glossary and parity', () => {
   it('the glossary is in alphabetical order and has each term once', () => {
@@ -275,7 +273,7 @@ describe('glossary and parity', () => {
   })
 
   it('every name that parity.md gives for ours occurs in the sources', () => {
-    const words = new Set(wordsOfSources('src'))
+    const words = new Set(wordsOfSources())
     const rows = readFileSync('docs/parity.md', 'utf8').split('\n')
     const names = rows
       .filter((row) => /^\| .* \|$/.test(row))

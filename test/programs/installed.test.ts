@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { build, transformSync } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { guidePrograms } from '../kit/guidePages.js'
-import { DOORS, importing, type Project, pack, userProject } from '../kit/packed.js'
+import { DOORS, importing, type Project, pack, type Tarballs, userProject } from '../kit/packed.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'tandem-installed-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -26,7 +26,7 @@ const namesOf = async (project: Project, doors: readonly string[]): Promise<read
 /** A program that uses the engine, the gradients of tfjs and a TensorDict. */
 const GRADIENT = `
   import { tf } from 'tandem-rl'
-  import { selectBackend } from 'tandem-rl/engine'
+  import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
   import { get, TensorDict } from 'tandem-rl/tensordict'
   const { backend } = await selectBackend()
   const x = get(TensorDict({ x: tf.tensor1d([3]) }, [1]), 'x')
@@ -62,17 +62,17 @@ const runReadme = async (project: Project, programs: readonly string[]): Promise
   }
 }
 
-let tarball = ''
+let tarballs: Tarballs
 let npm: Project
 
 beforeAll(async () => {
-  tarball = await pack(folder)
+  tarballs = await pack(folder)
   npm = await userProject(join(folder, 'npm'), 'npm')
-  await npm.add([tarball, '@types/node@20'])
+  await npm.add(['@types/node@20'], tarballs)
 })
 
 describe('the tarball', () => {
-  const packed = join(folder, 'package')
+  const packed = join(folder, 'staged')
 
   it('has every file that the README links to', () => {
     const links = [...readFileSync(join(packed, 'README.md'), 'utf8').matchAll(/\]\((?![a-z]+:)([^)#]+)[^)]*\)/g)]
@@ -148,7 +148,7 @@ describe('a project with npm, without optional packages', () => {
 describe.each(STRICT)('a project with %s, whose packages import only what they depend on', (manager) => {
   it('compiles and runs every door and the programs of the README', async () => {
     const project = await userProject(join(folder, manager), manager)
-    await project.add([tarball, '@types/node@20', 'typescript@6'])
+    await project.add(['@types/node@20', 'typescript@6'], tarballs)
     const nodeTypes = '/// <reference types="node" />'
     expect(await project.compile([nodeTypes, importing(FREE), GRADIENT, ...README], { types: [] })).toEqual([])
     expect(await namesOf(project, FREE)).toEqual(await namesOf(npm, FREE))

@@ -2,11 +2,12 @@
  * Batches of the user's agent: failed attempts are played again, their groups are left out, and
  * rewards never fail to 0.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { OpenAgent } from '../../src/data/capture/agent.js'
 import { type Task, taskList } from '../../src/data/task.js'
 import { filledRows } from '../../src/data/tensorDict/leaf.js'

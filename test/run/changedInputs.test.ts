@@ -1,8 +1,9 @@
 /** Runs that are resumed with other rows, another template or another recipe file. */
+
 import { readFileSync } from 'node:fs'
+import { chatTemplate, History, message } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
 import type { PlainTask } from '../../src/data/task.js'
-import { chatTemplate, History, message } from '../../src/doors/text.js'
 import * as T from '../../src/index.js'
 import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { replay } from '../../src/run/train/replay.js'

@@ -1,9 +1,10 @@
 /** Checkpoints on a real disk: atomic writes, retention, and verified reads. */
+
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { describe as sentence } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { describe as sentence } from '../../src/core/failure.js'
-import { liveDigest } from '../../src/live/digest.js'
 import { liveFiles as files } from '../../src/live/files.js'
 import {
   type CheckpointState,

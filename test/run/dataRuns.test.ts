@@ -1,5 +1,7 @@
 /** Runs on data sets: batch order, bit-exact resume, evaluation, records without rewards. */
+
 import { readFileSync } from 'node:fs'
+import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -7,7 +9,6 @@ import type { PreferencePair } from '../../src/doors/datasets.js'
 import { sharedParams } from '../../src/doors/models.js'
 import { pairRater } from '../../src/doors/run.js'
 import { data, get, TensorDict } from '../../src/doors/tensordict.js'
-import { History, message } from '../../src/doors/text.js'
 import * as T from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'
 import { smallModel } from '../kit/learners.js'

@@ -1,13 +1,13 @@
 /**
  * Checkpoints of a custom loop: bit-exact resume, and rejection of damaged files by name.
  */
+
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { child, keyFromSeed, describe as sentence } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { inProcessUpdater } from '../../src/collectors/weightSync.js'
-import { describe as sentence } from '../../src/core/failure.js'
-import { child, keyFromSeed } from '../../src/core/key.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import { localLearner } from '../../src/learners/localLearner.js'

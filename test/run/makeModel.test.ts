@@ -1,9 +1,10 @@
 /** Models from scratch learn their task, report progress, and are reproducible. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import { type MakeModelEvent, type MakeModelOptions, makeModel } from '../../src/run/define/makeModel.js'
 import { sampleCompletions } from '../../src/run/parts/sample.js'
-import { History, message } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 

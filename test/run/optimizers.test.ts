@@ -1,7 +1,8 @@
 /** Runs with each optimizer: what they keep, and that they resume bit for bit. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { scope } from '../../src/engine/scope.js'
 import { type AnyStateOptimizer, restoredState, stateArrays, stateShapes } from '../../src/learners/optimizerState.js'
 import { hostArrays, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'

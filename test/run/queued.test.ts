@@ -1,15 +1,15 @@
 /** Runs with workers train on every task once, even if the trainer is stopped and resumed. */
+
 import { readFileSync } from 'node:fs'
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { memoryQueueLog, type QueueLog } from '../../src/collectors/queues/queueLog.js'
 import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
 import { ledger } from '../../src/collectors/queues/takeGroups.js'
 import { inProcessUpdater } from '../../src/collectors/weightSync.js'
 import { runRolloutWorker } from '../../src/collectors/workers/rolloutWorker.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
-import { own, ownedCount, scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'

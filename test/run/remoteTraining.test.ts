@@ -1,8 +1,8 @@
 /** The settings that a run on a server refuses, because they would have no effect. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { openedBy, remoteTraining } from '../../src/cli/tinkerTraining.js'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'

@@ -1,8 +1,9 @@
 /** Rows too long for the model are refused by name, before all of their text is encoded. */
+
+import { History, message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import type { PreferencePair } from '../../src/doors/datasets.js'
-import { History, message } from '../../src/doors/text.js'
 import * as T from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'
 import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'

@@ -1,5 +1,5 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { type SampledText, type SampleOptions, sampleCompletions } from '../../src/run/parts/sample.js'
 import { useEngine } from '../kit/engine.js'

@@ -1,7 +1,8 @@
 /** Alarms in a real run: emitted, saved, and able to end it. */
+
 import { readdirSync, readFileSync } from 'node:fs'
+import { FailureError } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { FailureError } from '../../src/core/failure.js'
 import { readTensorDict } from '../../src/data/codecs/tensorDictFile.js'
 import type { RunEvent } from '../../src/run/train/events.js'
 import { useEngine } from '../kit/engine.js'

@@ -2,9 +2,10 @@
  * Runs that train an adapter: what they save, that they resume bit for bit, and what they leave
  * behind.
  */
+
 import { readdirSync, readFileSync } from 'node:fs'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { own, scope } from '../../src/engine/scope.js'
 import { mergeLora } from '../../src/modules/lora/adapter.js'
 import { loadAdapter } from '../../src/modules/lora/peft.js'
 import { hostArrays, loadPretrained, makeParams } from '../../src/modules/pretrained/pretrained.js'

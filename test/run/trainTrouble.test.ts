@@ -1,11 +1,10 @@
 /** Failures that end a step, or occur while another is reported: none hides the others. */
+
 import { readFileSync } from 'node:fs'
+import { FailureError, type Files, fileFailure, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { Files } from '../../src/core/capabilities.js'
-import { FailureError, fileFailure } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
 import { rowFailure, type TaskSource } from '../../src/data/task.js'
 import { liveFiles } from '../../src/live/files.js'

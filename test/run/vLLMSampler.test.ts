@@ -1,12 +1,12 @@
 /** Runs that sample on a server which is down: before they begin, and in the middle. */
+
 import { mkdirSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { FailureError, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { FailureError, orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
 import type { SamplingParams } from '../../src/data/generation.js'
-import { scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'

@@ -2,14 +2,13 @@
  * The whole run in this process, on real folders: order of events, resuming, and a disk that fills
  * up.
  */
+
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
+import { FailureError, type FileFailure, type Files, fileFailure, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { Files } from '../../src/core/capabilities.js'
-import { FailureError, type FileFailure, fileFailure } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
 import { rowFailure, type TaskSource } from '../../src/data/task.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'

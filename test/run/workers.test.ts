@@ -1,7 +1,7 @@
 /** Runs that sample and compute gradients on several threads. */
+
+import { FailureError, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { FailureError, orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'

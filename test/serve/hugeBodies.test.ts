@@ -2,8 +2,9 @@
  * Bodies of 32 MiB with wrong elements are refused by every route in less than a second of CPU time
  * and 300 MB, while the event loop of the server turns.
  */
+
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
 import { liveProcesses } from '../../src/live/processes.js'
 import { compiled } from '../kit/compiled.js'
 import type { HugeBodyResult } from '../kit/hugeBodiesMain.js'

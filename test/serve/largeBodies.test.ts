@@ -1,7 +1,7 @@
 /** Large bodies are read on another thread, with the results of small ones. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { envOfTask } from '../../src/envs/envOfTask.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'

@@ -1,11 +1,11 @@
 /** Environments in OpenEnv's form, over real WebSockets. */
+
 import { once } from 'node:events'
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { afterEach, describe, expect, it } from 'vitest'
 import WebSocket from 'ws'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { taskList } from '../../src/data/task.js'
-import { liveTensors } from '../../src/engine/scope.js'
 import { envOfTask } from '../../src/envs/envOfTask.js'
 import { MultiTurnEnv, type MultiTurnEnvOptions } from '../../src/envs/multiTurnEnv.js'
 import { type HttpServer, liveHttpServer } from '../../src/live/httpServer.js'

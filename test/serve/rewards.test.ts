@@ -1,7 +1,8 @@
 /** Rewards over HTTP in OpenRLHF's format, without sockets. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
-import { liveTensors } from '../../src/engine/scope.js'
 import { envOfTask } from '../../src/envs/envOfTask.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { MultiTurnEnv } from '../../src/envs/multiTurnEnv.js'

@@ -1,7 +1,8 @@
 /** Requests with many small parts take time in proportion to their size. */
+
+import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
 import { continueConversation, makeAnswers, rememberAnswer } from '../../src/serve/capture/continuation.js'
 import { tooLong } from '../../src/serve/requests/length.js'
 import { conversation } from '../../src/serve/requests/messages.js'

@@ -1,6 +1,6 @@
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../src/core/key.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'
 import { useOnnxRuntime } from '../kit/engine.js'

@@ -1,5 +1,5 @@
+import { liveTensors, ownedCount } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 import { smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 import { runEvents } from '../kit/trainingRuns.js'

@@ -1,7 +1,8 @@
 /** The memory of `tandem serve` stays flat over thousands of requests with different prompts. */
+
 import { readFileSync } from 'node:fs'
+import { child, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { child, keyFromSeed, uniformInteger } from '../../src/core/key.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { startServe } from '../kit/serveProcess.js'
 

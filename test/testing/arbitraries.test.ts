@@ -1,11 +1,12 @@
+import { formatKey, parseKey } from '@tandem-rl/base'
+import { sameHistory, textOf } from '@tandem-rl/text'
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { formatKey, parseKey } from '../../src/core/key.js'
 import { equals } from '../../src/data/tensorDict/compare.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { leafEntries } from '../../src/data/tensorDict/leaves.js'
 import { batchSize, isTensorDict, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../src/engine/scope.js'
 import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
 import {
   anyBatchShape,
@@ -17,7 +18,6 @@ import {
   anyTask,
   anyTensorDict,
 } from '../../src/testing/arbitraries.js'
-import { sameHistory, textOf } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()

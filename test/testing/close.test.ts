@@ -1,7 +1,7 @@
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { scope } from '../../src/engine/scope.js'
 import { closeProblem, requireClose, requireCloseTensor, rowMajor, tensorProblem } from '../../src/testing/close.js'
 import { useEngine } from '../kit/engine.js'
 

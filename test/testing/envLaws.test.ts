@@ -2,6 +2,8 @@
  * The kit of environments accepts good ones and rejects each kind of fault, by the law that names
  * it.
  */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -10,7 +12,6 @@ import { tensorSpec } from '../../src/data/spec.js'
 import { meta, type Ragged, ragged } from '../../src/data/tensorDict/leaf.js'
 import { merge } from '../../src/data/tensorDict/merge.js'
 import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { type Env, envFailure } from '../../src/envs/base/env.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'

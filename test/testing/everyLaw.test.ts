@@ -1,4 +1,7 @@
 /** For every law of every kit there is a mistake that this law reports. */
+
+import { textOf } from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -11,7 +14,6 @@ import { exclude } from '../../src/data/tensorDict/edit.js'
 import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
 import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { type Env, endedRows } from '../../src/envs/base/env.js'
 import type { Answered, Reward, Scored } from '../../src/envs/rewards/reward.js'
 import { transform } from '../../src/envs/transforms/transform.js'
@@ -23,7 +25,6 @@ import { type ScriptedState, scriptedEnv } from '../../src/testing/scriptedEnv.j
 import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../src/testing/transformSamples.js'
-import { textOf } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()

@@ -1,6 +1,6 @@
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { type Owned, own, scope } from '../../src/engine/scope.js'
 import { leakChecks, leaksOf, withoutLeaks } from '../../src/testing/leaks.js'
 import { useEngine } from '../kit/engine.js'
 

@@ -1,10 +1,11 @@
 /** The matchers in a real runner, this one, with their types; and the functions for the others. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { meta } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { type TandemMatchers, tandemMatchers } from '../../src/testing/matchers.js'
 import { requireLeft, requireRight } from '../../src/testing/results.js'
 import { useEngine } from '../kit/engine.js'

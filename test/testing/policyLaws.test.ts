@@ -1,9 +1,12 @@
 /** The kit of policies accepts ours and rejects each kind of fault, by the law that names it. */
+
+import { keyFromSeed, uniformInteger } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { keyFromSeed, uniformInteger } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { raggedSpec } from '../../src/data/spec.js'
 import { exclude } from '../../src/data/tensorDict/edit.js'
@@ -11,7 +14,6 @@ import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
 import { take } from '../../src/data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { own, scope } from '../../src/engine/scope.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { checkLaws } from '../../src/testing/law.js'
@@ -28,7 +30,6 @@ import {
   scriptedPolicy,
   scriptedTextPolicy,
 } from '../../src/testing/scriptedPolicy.js'
-import { History, message } from '../../src/text/history/history.js'
 import { brokenLaws } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'

@@ -1,12 +1,13 @@
 /** Scripted policies and environments, the clock that is moved by hand, and faults on purpose. */
+
+import { type Clock, child, keyFromSeed, uniformInteger } from '@tandem-rl/base'
+import { message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
-import type { Clock } from '../../src/core/capabilities.js'
-import { child, keyFromSeed, uniformInteger } from '../../src/core/key.js'
 import type { TextPrompt } from '../../src/data/policy.js'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
@@ -22,7 +23,6 @@ import {
   scriptedPolicy,
   scriptedTextPolicy,
 } from '../../src/testing/scriptedPolicy.js'
-import { message } from '../../src/text/history/history.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { tokenPrompt } from '../kit/small.js'

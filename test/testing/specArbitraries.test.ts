@@ -1,3 +1,4 @@
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -17,7 +18,6 @@ import {
 import type { RaggedType } from '../../src/data/tensorDict/leaf.js'
 import { leafEntries } from '../../src/data/tensorDict/leaves.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../src/engine/scope.js'
 import { anyName } from '../../src/testing/arbitraries.js'
 import { anyOfSpec } from '../../src/testing/specArbitraries.js'
 import { useEngine } from '../kit/engine.js'

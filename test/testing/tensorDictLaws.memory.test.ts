@@ -1,9 +1,10 @@
 /** The kit of memory finds operations that break its laws. */
+
+import { tensorsOf } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { mapLeaves } from '../../src/data/tensorDict/leaves.js'
 import { TensorDictError } from '../../src/data/tensorDict/tensorDict.js'
-import { tensorsOf } from '../../src/engine/scope.js'
 import { anyBatchShape, anyTensorDict } from '../../src/testing/arbitraries.js'
 import { useEngine } from '../kit/engine.js'
 import { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'

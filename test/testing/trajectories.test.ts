@@ -1,18 +1,20 @@
 /** Drawn batches are what the collector yields, and what is wrong with a batch is said. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { lastMessage, type TokenSpan } from '@tandem-rl/text'
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { concat } from '../../src/data/tensorDict/joining.js'
 import { type Data, data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { leafEntries } from '../../src/data/tensorDict/leaves.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
 import { take } from '../../src/data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
 import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
 import {
@@ -22,8 +24,6 @@ import {
   collectedBatches,
 } from '../../src/testing/trajectoryArbitraries.js'
 import { trajectoryProblems } from '../../src/testing/trajectoryProblems.js'
-import { lastMessage } from '../../src/text/history/history.js'
-import type { TokenSpan } from '../../src/text/tokenizer/textTokenizer.js'
 import { rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { learnedRows } from '../kit/learners.js'

@@ -1,4 +1,6 @@
 /** The kit accepts good transforms and rejects each kind of fault, by the law that names it. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -7,7 +9,6 @@ import { describe, expect, it } from 'vitest'
 import { dataSpec, raggedSpec, type Spec, tensorSpec } from '../../src/data/spec.js'
 import { data, type Ragged, ragged } from '../../src/data/tensorDict/leaf.js'
 import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 import { envFailure } from '../../src/envs/base/env.js'
 import { identity, type TransformParts, transform } from '../../src/envs/transforms/transform.js'
 import { checkLaws } from '../../src/testing/law.js'

@@ -1,7 +1,8 @@
 /** The Tinker client on our own server: training, sampling, checkpoints, both wires, and faults. */
+
+import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
 import type { TinkerFetch } from '../../src/tinker/client/calls.js'
 import { type TinkerClientOptions, tinkerClient } from '../../src/tinker/client/tinkerClient.js'
 import { chunksOf } from '../../src/tinker/client/trainer.js'

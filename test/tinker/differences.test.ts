@@ -1,8 +1,8 @@
 /** Servers that differ from the protocol: how the client finds it out and makes up for it. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { clippedSurrogate } from '../../src/objectives/tokenLosses/clippedSurrogate.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'

@@ -1,9 +1,9 @@
 /** The learner and the policy on a Tinker server; objectives are in test/learning. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
 import { raggedArray, raggedRow } from '../../src/data/tensorDict/leaf.js'
 import { merge } from '../../src/data/tensorDict/merge.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'

@@ -1,9 +1,9 @@
 /** The protobuf form of the protocol: round trips, bytes of the Python SDK, and hostile bytes. */
 
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../src/core/failure.js'
 import {
   decodeForwardBackward,
   decodeForwardBackwardOutput,

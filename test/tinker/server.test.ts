@@ -1,8 +1,9 @@
 /** The Tinker server over a tiny model, without sockets. */
+
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ownedCount } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { ownedCount } from '../../src/engine/scope.js'
 import type { TinkerApp } from '../../src/tinker/server/app.js'
 import { useEngine } from '../kit/engine.js'
 import { crossEntropyInput, tinkerPost, tinkerResult, tinkerServer, tinkerTrained } from '../kit/tinker.js'

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { streamOutput } from '../../src/live/output.js'
+import { streamOutput } from '../../packages/base/src/host/output.js'
 import { consoleSink } from '../../src/tracking/console.js'
 import type { TrackedEvent } from '../../src/tracking/sink.js'
 import { leftOf, rightOf } from '../kit/results.js'

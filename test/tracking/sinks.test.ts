@@ -1,4 +1,5 @@
 /** Every sink keeps what all of them promise. */
+
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import {
@@ -8,9 +9,9 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
+import type { Transport } from '@tandem-rl/base'
 import { describe } from 'vitest'
-import type { Transport } from '../../src/core/http.js'
-import { streamOutput } from '../../src/live/output.js'
+import { streamOutput } from '../../packages/base/src/host/output.js'
 import { liveTransport } from '../../src/live/transport/liveTransport.js'
 import { consoleSink } from '../../src/tracking/console.js'
 import { jsonlSink } from '../../src/tracking/jsonl.js'

@@ -1,8 +1,8 @@
+import type { Timers } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import type { Timers } from '../../src/core/capabilities.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from '../../src/tracking/sink.js'
 import { makeTracker, type SinkReport } from '../../src/tracking/tracker.js'
 

@@ -1,4 +1,6 @@
 /** The types of TensorDicts, leaves and specs, checked by the compiler. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type * as E from 'fp-ts/lib/Either.js'
 import type { List } from 'immutable'
@@ -30,7 +32,6 @@ import { assign, merge } from '../../src/data/tensorDict/merge.js'
 import { repeatInterleave, slice, take } from '../../src/data/tensorDict/selecting.js'
 import { splitEach } from '../../src/data/tensorDict/splitting.js'
 import { type Entry, find, get, isTensorDict, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../src/engine/scope.js'
 
 const make = () =>
   TensorDict(

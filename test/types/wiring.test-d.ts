@@ -1,9 +1,11 @@
 /** Types of pipelines: parts that do not fit do not compile. */
+
+import type { Key } from '@tandem-rl/base'
+import { type ChatTemplate, type EncodeOptions, type History, type TextTokenizer, textTokenizer } from '@tandem-rl/text'
 import type * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import type { Key } from '../../src/core/key.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -31,9 +33,6 @@ import { TransformersWrapper, type TransformersWrapperOptions } from '../../src/
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
 import type { PolicyBatch, PolicyLossInput, PolicyOutputs } from '../../src/objectives/policyLoss.js'
-import type { History } from '../../src/text/history/history.js'
-import type { ChatTemplate } from '../../src/text/template/chatTemplate.js'
-import { type EncodeOptions, type TextTokenizer, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 /** The parts of a pipeline. Type tests are compiled, never run. */
 interface Parts {

@@ -1,4 +1,5 @@
 /** Run folders from elsewhere: links, pipes, large groups and large bodies. */
+
 import {
   appendFileSync,
   existsSync,
@@ -9,8 +10,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { liveTimers } from '@tandem-rl/base/host'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { liveTimers } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
 import { viewApp } from '../../src/view/app.js'
 import { eventHub } from '../../src/view/events.js'

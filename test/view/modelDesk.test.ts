@@ -1,6 +1,7 @@
 /** Requests about models: one at a time, with limits of waiting requests and of time. */
+
+import { liveTimers } from '@tandem-rl/base/host'
 import { afterEach, describe, expect, it } from 'vitest'
-import { liveTimers } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
 import { viewApp } from '../../src/view/app.js'
 import { eventHub } from '../../src/view/events.js'

@@ -1,6 +1,6 @@
+import type { Failure } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../core/failure.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { ModelText } from '../../modules/pretrained/pretrained.js'
 import { vLLMClient } from '../../modules/remote/vllm/client.js'

@@ -1,6 +1,6 @@
+import type { Failure } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../core/failure.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import { enginePolicy } from '../../modules/generation/policy/enginePolicy.js'
 import type { ModelText } from '../../modules/pretrained/pretrained.js'

@@ -1,10 +1,18 @@
 /** Backends that run an agent's policy, behind one interface with AgentFly's names. */
+
+import { condition, type Failure, type Key, keyFromSeed } from '@tandem-rl/base'
+import {
+  type History,
+  type Message,
+  type ToolCall,
+  type ToolCallFormat,
+  textOf,
+  toolCallFormatOf,
+} from '@tandem-rl/text'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { condition } from '../../core/condition.js'
-import type { Failure } from '../../core/failure.js'
-import { type Key, keyFromSeed } from '../../core/key.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -16,12 +24,8 @@ import type {
 } from '../../data/policy.js'
 import { type Data, data, type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { own } from '../../engine/scope.js'
 import { historyPolicy } from '../../modules/historyPolicy.js'
 import type { ModelText } from '../../modules/pretrained/pretrained.js'
-import { type History, type Message, type ToolCall, textOf } from '../../text/history/history.js'
-import type { ToolCallFormat } from '../../text/toolCalls/format.js'
-import { toolCallFormatOf } from '../../text/toolCalls/format.js'
 
 /** The names of backends. */
 export type LLMBackendName = 'async_vllm' | 'client' | 'async_verl'

@@ -1,5 +1,5 @@
+import type { Transport } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Transport } from '../../core/http.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
 import type { ChatTool } from '../../modules/remote/chat/clientConfig.js'
 import { chatTransport, OpenAIWrapper } from '../../modules/remote/chat/openAIWrapper.js'

@@ -1,5 +1,5 @@
 /** The configurations of backends, under AgentFly's names. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { PolicyEngine } from '../../modules/generation/policy/enginePolicy.js'

@@ -1,9 +1,10 @@
 /** Template and tokenizer of a backend's model. */
+
+import { type Failure, modelFailure } from '@tandem-rl/base'
+import type { ChatTemplate } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { type Failure, modelFailure } from '../../core/failure.js'
 import { loadText, type ModelText } from '../../modules/pretrained/pretrained.js'
-import type { ChatTemplate } from '../../text/template/chatTemplate.js'
 
 /** The model of an agent, by name or folder, and its chat template. */
 export interface BackendModel {

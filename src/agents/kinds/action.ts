@@ -1,6 +1,5 @@
 /** Agents that act by tags and fold their context into summaries. */
-import type { WrittenCall } from '../../text/toolCalls/machine.js'
-import { readToolCalls } from '../../text/toolCalls/reader.js'
+import { readToolCalls, type WrittenCall } from '@tandem-rl/text'
 import { type AgentKind, between, unclosed } from './kind.js'
 
 const PROMPT = `Work on the task step by step. Each reply is one of these:

@@ -1,8 +1,8 @@
 /** Kinds of agents: how each writes calls of tools in its text, and how it reads their results. */
 
+import type { WrittenCall } from '@tandem-rl/text'
 import type { FoldingOptions } from '../../envs/tools/contextFolding.js'
 import type { Tool } from '../../envs/tools/tool.js'
-import type { WrittenCall } from '../../text/toolCalls/machine.js'
 
 /** The calls in a reply. */
 export interface ReadReply {

@@ -1,8 +1,9 @@
 /** Games by the names that configurations use. */
+
+import { errorMessage, unknownName } from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage } from '../../core/failure.js'
-import { unknownName } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { breakthrough } from '../../envs/games/breakthrough.js'
 import { type ChessLibrary, chess } from '../../envs/games/chess.js'
@@ -33,7 +34,6 @@ import { pig } from '../../envs/games/pig.js'
 import { repeatedGame } from '../../envs/games/repeatedGame.js'
 import { twentyQuestions, wordGuess } from '../../envs/games/secretGames.js'
 import { ticTacToe } from '../../envs/games/ticTacToe.js'
-import { importPackage } from '../../live/environment.js'
 import { anyGame } from '../players/player.js'
 
 type GameOptions = Readonly<Record<string, unknown>>
@@ -139,7 +139,7 @@ export const gameNamed = (name: string, options: GameOptions = {}): Game => {
 export const loadGame = (name: string, options: GameOptions = {}): TE.TaskEither<PackageFailure, Game> => {
   if (name !== CHESS) return TE.right(gameNamed(name, options))
   return pipe(
-    optionalPackage('chess.js', CHESS, () => importPackage<ChessLibrary>('chess.js')),
+    optionalPackage('chess.js', CHESS, () => importPackage<ChessLibrary>('chess.js', import.meta)),
     TE.map((library) => renamed(CHESS, options, (given) => anyGame(chess({ ...given, library })))),
   )
 }

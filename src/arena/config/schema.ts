@@ -1,9 +1,8 @@
 /** Configurations of the arena: their keys, games and players by name, and overrides. */
+
+import { type Failure, ownValue, unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Failure } from '../../core/failure.js'
-import { unknownName } from '../../core/options.js'
-import { ownValue } from '../../core/ownValue.js'
 
 /** A text. Numbers and booleans count as the text that spells them. */
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String)

@@ -1,9 +1,9 @@
 /** Games and players of a configuration. */
+
+import { errorMessage, type Failure, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage, type Failure } from '../../core/failure.js'
-import { keyFromSeed } from '../../core/key.js'
 import type { GamePolicy } from '../../envs/games/exactValues.js'
 import type { Game } from '../../envs/games/game.js'
 import type { NamedPolicy, RegistryOptions } from '../../modules/remote/chat/policyLookup.js'

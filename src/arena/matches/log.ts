@@ -1,11 +1,10 @@
 /** The log of a tournament: finished games and the moves of unfinished ones, as JSON lines. */
+
+import { type FileFailure, type Files, type FormatFailure, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure, FormatFailure } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
 import { type GameRecord, gameRecord, type MoveRecord, type PendingMove, pendingMove } from './records.js'
 
 /** The paths of a tournament's log. */

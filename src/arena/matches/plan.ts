@@ -1,7 +1,5 @@
 /** The games of a tournament: pairings, seats and chance. */
-import { countOf } from '../../core/countOf.js'
-import { child, type Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
+import { checkOptions, child, countOf, type Key } from '@tandem-rl/base'
 import type { Game } from '../../envs/games/game.js'
 import { PLAN_TOURNAMENT_OPTIONS } from '../optionKinds.js'
 import type { Player } from '../players/player.js'

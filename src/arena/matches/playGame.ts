@@ -1,8 +1,8 @@
 /** Games between players, and tournaments of many games. */
+
+import { type Clock, child, type Key } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../../core/capabilities.js'
-import { child, type Key } from '../../core/key.js'
 import { drawChance, type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { afterIllegalMove, forfeitReturns, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
 import {

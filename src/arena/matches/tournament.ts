@@ -1,13 +1,10 @@
 /** Plays the games of a tournament, several at a time, and continues an interrupted one. */
+
+import { type Clock, cancellation, checkOptions, type FileFailure } from '@tandem-rl/base'
+import { harmless, liveClock } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { cancellation } from '../../core/cancellation.js'
-import type { Clock } from '../../core/capabilities.js'
-import type { FileFailure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import { checkIllegalMoveRule, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
-import { liveClock } from '../../live/clock.js'
-import { harmless } from '../../live/thrown.js'
 import { RUN_TOURNAMENT_OPTIONS } from '../optionKinds.js'
 import type { PlayerFailure } from '../players/player.js'
 import type { TournamentLog } from './log.js'

@@ -1,5 +1,5 @@
 /** Counterfactual regret minimization for games that can be enumerated. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { GameDecision, GamePolicy } from '../../envs/games/exactValues.js'
 import { type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { SOLVE_GAME_OPTIONS } from '../optionKinds.js'

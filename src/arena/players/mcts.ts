@@ -1,7 +1,7 @@
 /** Monte Carlo tree search. */
+
+import { checkOptions, child, type Key, uniformInteger } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, type Key, uniformInteger } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { drawChance, type Game, type GameState } from '../../envs/games/game.js'
 import { MCTS_PLAYER_OPTIONS } from '../optionKinds.js'
 import { type Player, playerFailure } from './player.js'

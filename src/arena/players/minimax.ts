@@ -1,9 +1,9 @@
 /** A player that searches by minimax. */
+
+import { checkOptions, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { uniformInteger } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
 import { type BestActions, minimax } from '../../envs/games/minimax.js'
 import { MINIMAX_PLAYER_OPTIONS } from '../optionKinds.js'

@@ -1,8 +1,8 @@
 /** Players of the arena: random, search, tables, people, language models, and mixtures of them. */
+
+import type { Failure, Key } from '@tandem-rl/base'
 import type { Either } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../core/failure.js'
-import type { Key } from '../../core/key.js'
 import type { Game, GameState } from '../../envs/games/game.js'
 import { type ActionFailure, type GamePromptOptions, gamePrompt, parseAction } from '../../envs/games/gameText.js'
 

@@ -1,6 +1,7 @@
 /** Players without search: random, tables of probabilities, scripts, and mixtures. */
+
+import { child, uniformInteger } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, uniformInteger } from '../../core/key.js'
 import type { GamePolicy } from '../../envs/games/exactValues.js'
 import { drawIndex } from '../../envs/games/game.js'
 import { type Player, type PlayerMove, playerFailure, type Scene } from './player.js'

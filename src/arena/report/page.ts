@@ -1,11 +1,9 @@
 /** The report of a tournament: one self-contained HTML page. */
+
 import { fileURLToPath } from 'node:url'
+import { countOf, type FileFailure, type Files, htmlText, scriptJson } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { countOf } from '../../core/countOf.js'
-import type { FileFailure } from '../../core/failure.js'
-import { htmlText, scriptJson } from '../../core/html.js'
 import type { Game } from '../../envs/games/game.js'
 import { evenly } from '../../run/report/charts.js'
 import type { GameRecord } from '../matches/records.js'

@@ -1,5 +1,5 @@
 /** The results of random play: a baseline for players. */
-import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
+import { child, type Key, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { drawChance, type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { outcomeOf } from './outcomes.js'
 

@@ -1,5 +1,5 @@
 /** The kinds of reasons that players write for their moves, by their words. */
-import { meanOf } from '../../core/moments.js'
+import { meanOf } from '@tandem-rl/base'
 import type { GameRecord } from '../matches/records.js'
 import { groupBy } from './outcomes.js'
 

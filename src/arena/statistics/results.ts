@@ -3,8 +3,7 @@
  * against random play.
  */
 
-import { checkOptions } from '../../core/options.js'
-import { median, quantile } from '../../core/quantile.js'
+import { checkOptions, median, quantile } from '@tandem-rl/base'
 import type { Game } from '../../envs/games/game.js'
 import type { GameRecord, MoveRecord } from '../matches/records.js'
 import { ARENA_RESULTS_OPTIONS } from '../optionKinds.js'

@@ -1,5 +1,5 @@
 /** The times in which sampling and training ran, alone and together. */
-import type { Clock } from '../../core/capabilities.js'
+import type { Clock } from '@tandem-rl/base'
 
 /** Seconds since the previous step. */
 export interface OverlapSeconds {

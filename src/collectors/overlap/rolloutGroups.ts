@@ -2,7 +2,7 @@
  * A source of groups for asynchronous training, from the environments and the policy of a
  * collector.
  */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { TokenAction } from '../../data/policy.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'

@@ -1,5 +1,5 @@
 /** Groups of a source: those that are being sampled, and complete ones until they are taken. */
-import type { Failure } from '../../core/failure.js'
+import type { Failure } from '@tandem-rl/base'
 
 /** The outcome of sampling a group. */
 export type PlayedTask<G> =

@@ -1,11 +1,9 @@
 /** Samples groups while others are trained on, as `overlapStep.ts` decides. */
+
+import { type Clock, checkOptions, condition, type Failure } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../../core/capabilities.js'
-import { condition } from '../../core/condition.js'
-import type { Failure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
-import { liveClock } from '../../live/clock.js'
 import { SAMPLE_AHEAD_OPTIONS } from '../optionKinds.js'
 import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
 import { overlapDriver, type PushVersion } from './overlapDriver.js'

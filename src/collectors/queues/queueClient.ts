@@ -1,9 +1,8 @@
 /** A client of a shared queue's log: it tracks the state of the queue and appends events. */
+
+import { cell, child, type Key, type Timers, uniform } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../../core/capabilities.js'
-import { cell } from '../../core/cell.js'
-import { child, type Key, uniform } from '../../core/key.js'
 import {
   answerEvent,
   applyEvent,

@@ -1,11 +1,12 @@
 /**
  * The log of a shared queue: its events in one order for all clients, and the bytes of rollouts.
  */
+
+import type { Clock, Timers } from '@tandem-rl/base'
+import { liveClock, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock, Timers } from '../../core/capabilities.js'
 import type { PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveClock, liveTimers } from '../../live/clock.js'
 
 /** A queue that is permanently or temporarily unusable. */
 export interface QueueFailure {

@@ -1,7 +1,8 @@
 /** Waiting for a queue that its trainer has not created yet. */
+
+import type { Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../../core/capabilities.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
 
 /** The wait for a queue. */

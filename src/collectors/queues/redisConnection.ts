@@ -1,12 +1,11 @@
 /** A connection to a Redis server that opens on demand and reconnects after it breaks. */
 
 import type { ErrorReply, RedisClientOptions } from '@redis/client'
+import { errorMessage, type Timers } from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../../core/capabilities.js'
-import { errorMessage } from '../../core/failure.js'
 import { optionalPackage } from '../../data/codecs/optionalPackage.js'
-import { importPackage } from '../../live/environment.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
 
 /** A command with its arguments. */
@@ -105,7 +104,7 @@ const clientOf = ({ createClient, RESP_TYPES }: Library, { url }: RedisConnectio
  *          the next command opens a new one.
  */
 export const redisConnection = (options: RedisConnectionOptions): RedisConnection => {
-  const { url, answerMs, timers, load = () => importPackage('@redis/client') } = options
+  const { url, answerMs, timers, load = () => importPackage('@redis/client', import.meta) } = options
   addressOf(url)
   let current: Client | undefined
   let isClosed = false

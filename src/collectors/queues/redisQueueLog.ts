@@ -1,10 +1,10 @@
 /** The log of a shared queue, stored as a Redis stream. */
+
+import { checkOptions, type Timers } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../../core/capabilities.js'
-import { checkOptions } from '../../core/options.js'
-import { liveTimers } from '../../live/clock.js'
 import { REDIS_QUEUE_LOG_OPTIONS } from '../optionKinds.js'
 import {
   type LogRead,

@@ -1,14 +1,11 @@
 /** The queue between a trainer and its workers, in one or several processes. */
+
+import { checkOptions, type Ids, type Key, keyFromSeed, problemList, type Timers } from '@tandem-rl/base'
+import { liveIds, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Ids, Timers } from '../../core/capabilities.js'
-import { problemList } from '../../core/failure.js'
-import { type Key, keyFromSeed } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
-import { liveTimers } from '../../live/clock.js'
-import { liveIds } from '../../live/ids.js'
 import { OPEN_ROLLOUT_QUEUE_OPTIONS } from '../optionKinds.js'
 import { groupQueue, type LeaseName, type RolloutLease } from './groupQueue.js'
 import { inTurn, type KnownQueue, type QueueClient, queueClient } from './queueClient.js'

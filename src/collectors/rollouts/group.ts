@@ -1,13 +1,12 @@
 /** Plays a task: one reset, and one rollout for each element of the environment. */
+
+import { ABORTED, child, type Key, type Timers, uniform, unlessAborted } from '@tandem-rl/base'
+import { thrownText } from '@tandem-rl/base/host'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import type { Timers } from '../../core/capabilities.js'
-import { child, type Key, uniform } from '../../core/key.js'
 import type { TokenAction } from '../../data/policy.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { own } from '../../engine/scope.js'
 import type { Env } from '../../envs/base/env.js'
-import { thrownText } from '../../live/thrown.js'
 import {
   type Attempted,
   type PlayedRollout,

@@ -1,5 +1,5 @@
 /** Ids of the rows of a collected batch. */
-import { formatKey, type Key } from '../../core/key.js'
+import { formatKey, type Key } from '@tandem-rl/base'
 import type { RowIdentity } from '../../data/batch.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { assign } from '../../data/tensorDict/merge.js'

@@ -1,15 +1,15 @@
 /** Plays episodes in lockstep: one policy call per turn for all unfinished episodes. */
+
+import { type Clock, child, type Key } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type * as E from 'fp-ts/lib/Either.js'
 import { isLeft, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../../core/capabilities.js'
-import { child, type Key } from '../../core/key.js'
 import type { Policy } from '../../data/policy.js'
 import { concat } from '../../data/tensorDict/joining.js'
 import { meta } from '../../data/tensorDict/leaf.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import { type Env, nextRequest, REMEMBERED } from '../../envs/base/env.js'
 import { rowsByTrajectory } from './identity.js'
 import type { EpisodeFailure } from './rollout.js'

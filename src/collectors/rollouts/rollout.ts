@@ -1,15 +1,14 @@
 /** Plays one rollout from a state to its end, within its limits. */
+
+import { ABORTED, type Clock, child, type Key, unlessAborted } from '@tandem-rl/base'
+import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import type { Clock } from '../../core/capabilities.js'
-import { child, type Key } from '../../core/key.js'
 import type { Policy, PolicyFailure, TokenAction } from '../../data/policy.js'
 import { assign } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { Env, EnvFailure } from '../../envs/base/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
 import { type CollectedBatch, isDone, joinTurns, responseLengths, turnRows } from './turnRows.js'

@@ -1,9 +1,9 @@
 /** Results of a collector of rollouts. */
 
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { TokenAction } from '../../data/policy.js'
 import { concat } from '../../data/tensorDict/joining.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import type { FailedTask } from './group.js'
 import type { PlayedRollout, RolloutCause } from './rollout.js'
 import type { CollectedBatch } from './turnRows.js'

@@ -1,7 +1,8 @@
 /** Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows. */
+
+import { condition } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { condition } from '../../core/condition.js'
 import type { TokenAction } from '../../data/policy.js'
 import type { FailedTask, GroupOutcome } from './group.js'
 import { groupOutbox, type Joined, type RolloutOutbox } from './outbox.js'

@@ -1,9 +1,8 @@
 /** The options of a collector of rollouts, and their validation. */
-import type { Clock, Timers } from '../../core/capabilities.js'
-import type { Key } from '../../core/key.js'
+import type { Clock, Key, Timers } from '@tandem-rl/base'
+import { liveClock, liveTimers } from '@tandem-rl/base/host'
 import type { Policy } from '../../data/policy.js'
 import type { Env } from '../../envs/base/env.js'
-import { liveClock, liveTimers } from '../../live/clock.js'
 import type { GroupRules } from './group.js'
 
 /** The treatment of a failed rollout: stop the run, skip its group, or retry. */

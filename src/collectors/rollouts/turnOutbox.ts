@@ -1,5 +1,5 @@
 /** A buffer of played turns that have not been delivered yet. */
-import { type Owned, own } from '../../engine/scope.js'
+import { type Owned, own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { Joined, RolloutOutbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
 import { joinRowsOf, type MemberTurns } from './rolloutBatch.js'

@@ -1,5 +1,7 @@
 /** The rows of a collected batch: state and action of a turn, and the views that training reads. */
-import type { Key } from '../../core/key.js'
+
+import type { Key } from '@tandem-rl/base'
+import { appendMessage, type History, type Message, textOf } from '@tandem-rl/text'
 import type { RowIdentity, TokenMasks } from '../../data/batch.js'
 import type { HistoryAction, HistoryPrompt, TextAction, TextPrompt, TokenAction } from '../../data/policy.js'
 import { exclude } from '../../data/tensorDict/edit.js'
@@ -10,7 +12,6 @@ import { take } from '../../data/tensorDict/selecting.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type Outcome, REMEMBERED } from '../../envs/base/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
-import { appendMessage, type History, type Message, textOf } from '../../text/history/history.js'
 import { rowsByTrajectory, trajectoryId, withOwnGroups } from './identity.js'
 
 /** A turn with the token ids of its prompt and response. */

@@ -2,10 +2,10 @@
  * Control calls with a deadline and a signal, which are retried only after the engine has reported
  * its state.
  */
+
+import { type Clock, errorMessage, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock, Timers } from '../../core/capabilities.js'
-import { errorMessage } from '../../core/failure.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'
 
 /** The capabilities that calls need. */

@@ -1,14 +1,13 @@
 /**
  * A decoder's parameters in the formats of servers: an adapter, a checkpoint folder, or numbers.
  */
+
+import { checkOptions, describe, type Failure, type Files } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { describe, type Failure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import type { AdapterWeights } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
-import { scope } from '../../engine/scope.js'
 import { liveFiles } from '../../live/files.js'
 import { adapterModules, type LoraParams, mergeLora } from '../../modules/lora/adapter.js'
 import { loraConfig } from '../../modules/lora/config.js'

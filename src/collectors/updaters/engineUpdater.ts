@@ -1,8 +1,9 @@
 /** Pushes weights to remote engines: each verifies them, and either all or none switch to them. */
+
+import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import { ENGINE_UPDATER_OPTIONS } from '../optionKinds.js'
 import type { WeightUpdater } from '../weightSync.js'

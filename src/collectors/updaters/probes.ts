@@ -1,6 +1,7 @@
 /** Probes: rows of token ids whose log-probabilities verify the weights of an engine. */
+
+import { child, type Key, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { GenerationRequest } from '../../data/generation.js'
 import { collectEvents, type Generated } from '../../modules/generation/generateAll.js'

@@ -1,6 +1,7 @@
 /** A single push: the check of the servers, the change of weights, and the cleanup. */
+
+import { problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { problemList } from '../../core/failure.js'
 import type { EngineAbilities, EngineState, ServingWeights } from '../../data/engineClient.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { commitAdapter, commitBase, type Pushes } from './committed.js'

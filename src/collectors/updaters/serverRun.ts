@@ -1,8 +1,7 @@
 /** One server during one push: the calls to it, their duration, and its state afterwards. */
 
+import type { Changing, Ids } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Ids } from '../../core/capabilities.js'
-import type { Changing } from '../../core/changing.js'
 import type { EngineAbilities, EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'
 import type { AdapterWeights, PauseMode, WeightSource } from '../../data/generation.js'
 import {

@@ -1,14 +1,12 @@
 /** The settings of an updater: servers, form of the weights, and verification. */
+
+import { type Ids, keyFromSeed } from '@tandem-rl/base'
+import { harmless, liveClock, liveIds, liveTimers } from '@tandem-rl/base/host'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Ids } from '../../core/capabilities.js'
-import { keyFromSeed } from '../../core/key.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { AdapterWeights, PauseMode, WeightSource } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
-import { liveClock, liveTimers } from '../../live/clock.js'
-import { liveIds } from '../../live/ids.js'
-import { harmless } from '../../live/thrown.js'
 import type { CallWorld } from './controlCalls.js'
 import type { ServerStatus } from './member.js'
 import { drawProbes } from './probes.js'

@@ -2,7 +2,7 @@
  * An atomic push to several servers: either all of them get the weights, or all keep their old
  * ones.
  */
-import type { Changing } from '../../core/changing.js'
+import type { Changing } from '@tandem-rl/base'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { Budget } from './controlCalls.js'
 import {

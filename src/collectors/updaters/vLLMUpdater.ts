@@ -1,5 +1,5 @@
 /** TorchRL's `vLLMUpdater`: pushes a decoder's weights to vLLM servers. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { Params } from '../../modules/transformer/params.js'
 import { VLLM_UPDATER_OPTIONS } from '../optionKinds.js'
 import { type DecoderFormsOptions, decoderForms } from './decoderForms.js'

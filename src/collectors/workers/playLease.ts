@@ -1,10 +1,10 @@
 /** Plays the rollout of a lease. */
+
+import { ABORTED, child, type Key } from '@tandem-rl/base'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED } from '../../core/cancellation.js'
-import { child, type Key } from '../../core/key.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { own } from '../../engine/scope.js'
 import type { Env } from '../../envs/base/env.js'
 import type { RolloutLease } from '../queues/groupQueue.js'
 import {

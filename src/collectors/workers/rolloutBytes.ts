@@ -1,13 +1,14 @@
 /** Conversions between rollouts and bytes, for the transfer from worker to trainer. */
+
+import type { FormatFailure } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import type { FormatFailure } from '../../core/failure.js'
 import { decodeTensorDict } from '../../data/codecs/tensorDictFileRead.js'
 import { encodeTensorDict } from '../../data/codecs/tensorDictFileWrite.js'
 import type { TokenAction } from '../../data/policy.js'
 import { type Data, type Meta, meta, type Ragged, raggedLength, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { own, scope } from '../../engine/scope.js'
 import type { PlayedRollout } from '../rollouts/rollout.js'
 import type { CollectedBatch } from '../rollouts/turnRows.js'
 

@@ -1,16 +1,20 @@
 /** A worker: takes rollouts from a shared queue, plays them and returns them. */
+
+import {
+  ABORTED,
+  type Changing,
+  type Clock,
+  checkOptions,
+  describe,
+  type Key,
+  type Timers,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { harmless, liveClock, liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import type { Clock, Timers } from '../../core/capabilities.js'
-import type { Changing } from '../../core/changing.js'
-import { describe } from '../../core/failure.js'
-import type { Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction } from '../../data/policy.js'
-import { liveClock, liveTimers } from '../../live/clock.js'
-import { harmless, thrownText } from '../../live/thrown.js'
 import { RUN_ROLLOUT_WORKER_OPTIONS } from '../optionKinds.js'
 import type { RolloutLease } from '../queues/groupQueue.js'
 import type { QueueFailure } from '../queues/queueLog.js'

@@ -1,7 +1,7 @@
 /** Notices of a trainer that waits for workers. */
 
+import { countOf } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { countOf } from '../../core/countOf.js'
 import type { LeaseQueue } from '../queues/queueEvents.js'
 import type { RolloutQueue } from '../queues/rolloutQueue.js'
 import type { OverdueWorker } from '../queues/takeGroups.js'

@@ -1,4 +1,4 @@
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { BALANCED_PARTITION_OPTIONS } from '../optionKinds.js'
 
 /**

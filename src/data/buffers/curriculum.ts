@@ -2,9 +2,9 @@
  * A curriculum that prefers tasks that the policy solves sometimes, because these have the most
  * learning signal.
  */
+
+import { checkOptions, type Key, uniform } from '@tandem-rl/base'
 import { Map as ImmutableMap } from 'immutable'
-import { type Key, uniform } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { CURRICULUM_OPTIONS } from '../optionKinds.js'
 
 export interface CurriculumOptions {

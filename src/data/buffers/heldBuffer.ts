@@ -1,5 +1,5 @@
-import { cell } from '../../core/cell.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
+import { cell } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { TensorDict } from '../tensorDict/tensorDict.js'
 import type { ReplayBuffer, ReplayBufferState, Sampled } from './replayBuffer.js'
 import type { DrawRequest } from './sampler.js'

@@ -1,5 +1,5 @@
 /** Ragged rows packed into micro-batches of bounded size. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { PACK_ROWS_OPTIONS } from '../optionKinds.js'
 import { balancedPartition } from './balancedPartition.js'
 

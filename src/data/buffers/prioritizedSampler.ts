@@ -1,7 +1,7 @@
 /** Prioritized sampling of rows, with the importance weights that correct for it. */
+
+import { checkOptions, uniform } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { uniform } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { PRIORITIZED_SAMPLER_OPTIONS } from '../optionKinds.js'
 import type { Sampler } from './sampler.js'
 import { type SumTree, setWeight, slotAt, sumTree, weightAt, weightsOf } from './sumTree.js'

@@ -1,8 +1,7 @@
 /** A sampler of groups, with the same number of rows from each. */
+
+import { checkOptions, child, type Key, normOf, permutation, uniformInteger } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
-import { normOf } from '../../core/moments.js'
-import { checkOptions } from '../../core/options.js'
 import { PROMPT_GROUP_SAMPLER_OPTIONS } from '../optionKinds.js'
 import { isLeaf, raggedRow } from '../tensorDict/leaf.js'
 import { find, type TensorDict } from '../tensorDict/tensorDict.js'

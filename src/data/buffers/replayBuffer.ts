@@ -2,7 +2,7 @@
  * Replay buffers, which keep rows for several updates: a writer puts them into slots, a sampler
  * draws from them.
  */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { REPLAY_BUFFER_OPTIONS } from '../optionKinds.js'
 import { concat } from '../tensorDict/joining.js'
 import { splitEach } from '../tensorDict/splitting.js'

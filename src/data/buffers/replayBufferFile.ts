@@ -1,8 +1,8 @@
 /** Files of replay buffers: the rows and the state of the samplers. */
+
+import { checkOptions, type FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import type { FormatFailure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import { decodeTensorDict } from '../codecs/tensorDictFileRead.js'
 import { encodeTensorDict, type TensorDictFileOptions } from '../codecs/tensorDictFileWrite.js'
 import { DECODE_REPLAY_BUFFER_OPTIONS, ENCODE_REPLAY_BUFFER_OPTIONS } from '../optionKinds.js'

@@ -1,7 +1,7 @@
 /** The contract of an agent that is trained from outside: a program that calls a server. */
-import type { Key } from '../../core/key.js'
-import type { ChatTemplate } from '../../text/template/chatTemplate.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+
+import type { Key } from '@tandem-rl/base'
+import type { ChatTemplate, TextTokenizer } from '@tandem-rl/text'
 import type { Json } from '../codecs/plainValues.js'
 import type { LLMEngine } from '../generation.js'
 import type { Task } from '../task.js'

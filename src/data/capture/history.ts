@@ -1,7 +1,7 @@
 /** Conversations of captured sessions as histories. */
+
+import { type History, historyFromOpenAi } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { History } from '../../text/history/history.js'
-import { historyFromOpenAi } from '../../text/history/openAiChat.js'
 import type { CapturedCall } from './session.js'
 
 /**

@@ -1,5 +1,5 @@
 /** Links each call of a session to the call that it continues, by comparing tokens, never text. */
-import { joinInts } from '../../core/joinBytes.js'
+import { joinInts } from '@tandem-rl/base'
 import type { CapturedCall, CapturedCompletion } from './session.js'
 
 /** A completion in the tree of a session. */

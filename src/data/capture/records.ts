@@ -1,8 +1,8 @@
 /** Captured sessions as JSON Lines: one line for each event, so that a file is append-only. */
+
+import type { ByteSource, FileFailure, FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { ByteSource } from '../../core/byteSource.js'
-import type { FileFailure, FormatFailure } from '../../core/failure.js'
 import { readJsonLines } from '../codecs/jsonl.js'
 import type { CapturedCall, CapturedCompletion, CapturedReward, CapturedSession, SessionEnd } from './session.js'
 

@@ -1,5 +1,5 @@
+import { type ConfigFailure, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { type ConfigFailure, problemList } from '../../core/failure.js'
 import type { PlainArray } from '../generation.js'
 import { allFinite, type StoredArray } from './storage.js'
 

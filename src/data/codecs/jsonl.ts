@@ -1,13 +1,8 @@
 /** JSON Lines: one JSON value on each line of a text, or of a file of any size. */
 
+import { type ByteSource, type FileFailure, joinBytes, parseJson, roundedNumber, visibleLine } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import type { ByteSource } from '../../core/byteSource.js'
-import type { FileFailure } from '../../core/failure.js'
-import { joinBytes } from '../../core/joinBytes.js'
-import { parseJson } from '../../core/json.js'
-import { roundedNumber } from '../../core/strictJson.js'
-import { visibleLine } from '../../core/visibleText.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 

@@ -2,8 +2,9 @@
  * Optional packages, loaded on demand. If one is missing, the failure names the command that
  * installs it.
  */
+
+import { errorMessage } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage } from '../../core/failure.js'
 
 /** A required package is not installed, or does not load. */
 export interface PackageFailure {
@@ -20,7 +21,7 @@ export interface PackageFailure {
  * Effects  `load` imports.
  *
  * @example
- * optionalPackage('hyparquet', 'reading Parquet', () => importPackage('hyparquet'))
+ * optionalPackage('hyparquet', 'reading Parquet', () => import('hyparquet'))
  */
 export const optionalPackage = <T>(
   name: string,

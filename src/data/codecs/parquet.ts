@@ -1,14 +1,19 @@
 /** Reading Parquet files, through hyparquet. */
 
+import {
+  type ByteSource,
+  errorMessage,
+  FailureError,
+  type FileFailure,
+  type FormatFailure,
+  lfsProblemOfBytes,
+} from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import type { z } from 'zod'
-import type { ByteSource } from '../../core/byteSource.js'
-import { errorMessage, FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
-import { lfsProblemOfBytes } from '../../core/lfsPointer.js'
-import { importPackage } from '../../live/environment.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 import { describeIssues } from './jsonl.js'
@@ -63,8 +68,8 @@ const loadLibrary: TE.TaskEither<PackageFailure, Library> = optionalPackage(
   'hyparquet',
   'reading Parquet',
   async () => ({
-    main: await importPackage<Library['main']>('hyparquet'),
-    pages: await importPackage<Library['pages']>('hyparquet/src/column.js'),
+    main: await importPackage<Library['main']>('hyparquet', import.meta),
+    pages: await importPackage<Library['pages']>('hyparquet/src/column.js', import.meta),
   }),
 )
 
@@ -82,7 +87,7 @@ const decompressor = ({ main }: Library, codecs: readonly string[]): TE.TaskEith
     optionalPackage(
       'hyparquet-compressors',
       `Parquet compressed with ${codecs.filter((codec) => !BUILT_IN.includes(codec)).join(' and ')}`,
-      () => importPackage<typeof import('hyparquet-compressors')>('hyparquet-compressors'),
+      () => importPackage<typeof import('hyparquet-compressors')>('hyparquet-compressors', import.meta),
     ),
     TE.map(
       ({ compressors, decompressZstd }): Decompress =>

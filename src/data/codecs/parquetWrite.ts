@@ -1,8 +1,8 @@
 /** Writing Parquet files, through hyparquet-writer. */
 
+import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { importPackage } from '../../live/environment.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { type ParquetType, schemaElements, toTyped, typeProblems } from './parquetTypes.js'
 
@@ -76,7 +76,7 @@ export const encodeParquet = (
   }
   return pipe(
     optionalPackage('hyparquet-writer', 'writing Parquet', () =>
-      importPackage<typeof import('hyparquet-writer')>('hyparquet-writer'),
+      importPackage<typeof import('hyparquet-writer')>('hyparquet-writer', import.meta),
     ),
     TE.map(
       ({ parquetWriteBuffer }) =>

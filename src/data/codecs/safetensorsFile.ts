@@ -1,10 +1,10 @@
 /**
  * safetensors files on disk: opening reads only the header, and tensors or rows are read on demand.
  */
+
+import type { FileFailure, Files, FormatFailure, OpenFile } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files, OpenFile } from '../../core/capabilities.js'
-import type { FileFailure, FormatFailure } from '../../core/failure.js'
 import { liveFiles } from '../../live/files.js'
 import {
   type SafetensorsFile,

@@ -1,8 +1,15 @@
 /** The header of a safetensors file: 8 bytes of length, then JSON. */
+
+import {
+  type FormatFailure,
+  isJsonArray,
+  isJsonNumber,
+  isJsonObject,
+  lfsProblemOfBytes,
+  parseStrictJson,
+  type StrictJson,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { FormatFailure } from '../../core/failure.js'
-import { lfsProblemOfBytes } from '../../core/lfsPointer.js'
-import { isJsonArray, isJsonNumber, isJsonObject, parseStrictJson, type StrictJson } from '../../core/strictJson.js'
 import { elementCount, isStorageType, STORAGE_TYPES, type StorageType, storageBytes } from './storage.js'
 
 /** The location of one tensor in the file. */

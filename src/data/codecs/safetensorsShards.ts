@@ -1,11 +1,16 @@
 /** Checkpoints in several files, with an index from tensors to shards. */
+
+import {
+  type FileFailure,
+  type Files,
+  type FormatFailure,
+  isJsonObject,
+  lfsProblem,
+  parseStrictJson,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure, FormatFailure } from '../../core/failure.js'
-import { lfsProblem } from '../../core/lfsPointer.js'
-import { isJsonObject, parseStrictJson } from '../../core/strictJson.js'
 import { liveFiles } from '../../live/files.js'
 import {
   byteLength,

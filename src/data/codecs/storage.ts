@@ -3,8 +3,9 @@
  *
  * Bytes are little-endian, like the machines that Node runs on.
  */
+
+import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { FormatFailure } from '../../core/failure.js'
 
 /**
  * The array type that holds each storage type in memory. Half precision is widened to float32;

@@ -1,6 +1,5 @@
 /** TensorBoard event files: records with checksums, each a message of TensorFlow's `Event`. */
-import { joinBytes } from '../../core/joinBytes.js'
-import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
+import { joinBytes, type MessageWriter, protobufWriter } from '@tandem-rl/base'
 import { crc32c } from './crc32.js'
 
 /**

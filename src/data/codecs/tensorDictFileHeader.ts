@@ -13,10 +13,10 @@
  *
  * Numbers are little-endian. Keys are in lists, which keep their order for all keys.
  */
+
+import { type FormatFailure, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { FormatFailure } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
 import { crc32 } from './crc32.js'
 import { elementCount } from './storage.js'
 

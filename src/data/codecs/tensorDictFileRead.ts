@@ -1,10 +1,11 @@
 /** Reading TensorDict files in memory, whole or in part. */
+
+import type { FormatFailure } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { OrderedMap } from 'immutable'
-import type { FormatFailure } from '../../core/failure.js'
-import { scope } from '../../engine/scope.js'
 import { data, meta, type Ragged } from '../tensorDict/leaf.js'
 import { batchSize, type Entry, nodeOf, type TensorDict } from '../tensorDict/tensorDict.js'
 import { crc32 } from './crc32.js'

@@ -7,12 +7,11 @@
  * appending. NaN and infinities are strings in numeric leaves; -0 is written `-0`; values that JSON
  * does not have are marked (`encodeValue`).
  */
+
+import { type ByteSource, type FileFailure, parseJson } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { ByteSource } from '../../core/byteSource.js'
-import type { FileFailure } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import type { RowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'

@@ -7,14 +7,13 @@
  * if all of it is text, and otherwise JSON as in `encodeValue`. The schema is in the footer under
  * `tandem`.
  */
+
+import { type ByteSource, type FormatFailure, parseJson } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { ByteSource } from '../../core/byteSource.js'
-import type { FormatFailure } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import { type RowFailure, rowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'

@@ -1,11 +1,10 @@
 /** An append-only file of trajectories that survives crashes. */
+
+import type { ByteSource, FileFailure, Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { ByteSource } from '../../core/byteSource.js'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure } from '../../core/failure.js'
 import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'
 import type { TensorDict } from '../tensorDict/tensorDict.js'

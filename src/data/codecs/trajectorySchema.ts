@@ -2,11 +2,12 @@
  * The schema of a TensorDict as JSON. A file of trajectories contains it once, so that reading
  * needs no guesses.
  */
+
+import type { FormatFailure } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
 import { z } from 'zod'
-import type { FormatFailure } from '../../core/failure.js'
 import { type Leaf, meta, type RaggedType } from '../tensorDict/leaf.js'
 import {
   type Entry,

@@ -1,10 +1,10 @@
 /** Reading of zip archives: stored, deflated and Zstandard entries. */
+
+import { type ByteSource, errorMessage, type FileFailure, type FormatFailure } from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { ByteSource } from '../../core/byteSource.js'
-import { errorMessage, type FileFailure, type FormatFailure } from '../../core/failure.js'
-import { importPackage } from '../../live/environment.js'
 import { inflateRaw } from '../../live/inflate.js'
 import { crc32 } from './crc32.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
@@ -116,7 +116,7 @@ const decompressor = (source: ByteSource, { method, bytes }: ZipEntry): TE.TaskE
   if (method !== 93) return TE.left(problem(source, `compression method ${method} is not supported`))
   return pipe(
     optionalPackage('hyparquet-compressors', 'reading zip archives with Zstandard', () =>
-      importPackage<typeof import('hyparquet-compressors')>('hyparquet-compressors'),
+      importPackage<typeof import('hyparquet-compressors')>('hyparquet-compressors', import.meta),
     ),
     TE.map(
       ({ decompressZstd }): Decompress =>

@@ -1,8 +1,8 @@
 /** Rows for agents: AgentFly's JSON list, and conversations in OpenAI's format. */
+
+import { historyFromOpenAi, type Message, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { type Message, textOf } from '../../text/history/history.js'
-import { historyFromOpenAi } from '../../text/history/openAiChat.js'
 import type { RowTask, Task } from '../task.js'
 import type { DatasetFormat, PlainRow } from './rows.js'
 

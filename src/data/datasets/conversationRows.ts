@@ -1,6 +1,7 @@
 /** Rows of conversations and of preference pairs, in the formats of data sets on the hub. */
+
+import { History, message } from '@tandem-rl/text'
 import { z } from 'zod'
-import { History, message } from '../../text/history/history.js'
 
 const messages = z
   .array(z.object({ role: z.string(), content: z.string() }))

@@ -1,12 +1,10 @@
 /** Rows of `.json` files: one array of them, or JSON Lines under that name. */
+
+import { type ByteSource, type FileFailure, parseJson, roundedNumber } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import type { ByteSource } from '../../core/byteSource.js'
-import type { FileFailure } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
-import { roundedNumber } from '../../core/strictJson.js'
 import { collectJsonLines, describeIssues, MOST_PROBLEMS, pathed } from '../codecs/jsonl.js'
 import { type RowFailure, type RowProblem, rowFailure } from '../task.js'
 

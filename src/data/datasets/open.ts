@@ -1,10 +1,10 @@
 /** Data sets by name: a file of rows, or rows on the Hugging Face hub. */
+
+import type { Files, Hub, HubFailure, HubListing, HubProgress, HubRepo } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import type { Files } from '../../core/capabilities.js'
-import type { Hub, HubFailure, HubListing, HubProgress, HubRepo } from '../../core/hub.js'
 import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'
 import { liveHub } from '../../live/hub.js'

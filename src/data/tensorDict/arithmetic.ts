@@ -1,6 +1,7 @@
 /** Arithmetic on all numbers of a TensorDict, and casts of their dtypes. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { scope } from '../../engine/scope.js'
 import { isValueOf, type Leaf, type Ragged, type RaggedType } from './leaf.js'
 import { mapLeaves, zipped } from './leaves.js'
 import { isTensorDict, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'

@@ -1,8 +1,8 @@
 /** TensorDicts as plain values and as text. These functions read tensors, which computes them. */
 
+import { countOf } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { countOf } from '../../core/countOf.js'
-import { scope } from '../../engine/scope.js'
 import { type Leaf, raggedLength, raggedRow, raggedRows, rowLengths } from './leaf.js'
 import { isTensorDict, type TensorDict } from './tensorDict.js'
 

@@ -1,5 +1,5 @@
 /** Merging of TensorDicts by their keys. */
-import { scope } from '../../engine/scope.js'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { Leaf } from './leaf.js'
 import { forEntries, mergeEntries, valueAt } from './spine.js'
 import {

@@ -1,7 +1,8 @@
 /** Stacking of TensorDicts whose rows have different lengths, as ragged rows or padded tensors. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
-import { scope } from '../../engine/scope.js'
 import { firstOf, stack } from './joining.js'
 import type { Path } from './keys.js'
 import { isValueOf, type Leaf, type Ragged, type RaggedType, ragged, toPadded } from './leaf.js'

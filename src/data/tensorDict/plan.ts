@@ -4,8 +4,9 @@
  * every node follows it, and axes after the batch axes (a leaf's features, a child's own batch
  * axes) are not changed.
  */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { scope } from '../../engine/scope.js'
 import { asRun, type Rows, selectData, selectRagged, spreadRows } from './rows.js'
 import { mapValues, someValue } from './spine.js'
 import { batchSize, type Entry, nodeOver, type TensorDict, TensorDictError } from './tensorDict.js'

@@ -2,11 +2,12 @@
  * Sums, means and other reductions of all tensors of a TensorDict, over batch axes, features, or
  * everything.
  */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { masked } from '../../engine/masked.js'
-import { scope } from '../../engine/scope.js'
 import type { Leaf } from './leaf.js'
 import { leafEntries } from './leaves.js'
+import { masked } from './masked.js'
 import { type Mask, maskShape, maskTensor } from './masks.js'
 import { axesOf, innerSize, replaceAxes, upTo } from './plan.js'
 import { batchSize, type Entry, find, isTensorDict, nodeOf, type TensorDict, TensorDictError } from './tensorDict.js'

@@ -1,10 +1,10 @@
 /** Effectful traversals of all leaves: in an applicative, and with tasks that may fail. */
 
+import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { HKT, Kind, Kind2, URIS, URIS2 } from 'fp-ts/HKT.js'
 import type { Applicative, Applicative1, Applicative2, Applicative2C } from 'fp-ts/lib/Applicative.js'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { discard, scope } from '../../engine/scope.js'
 import type { Path } from './keys.js'
 import type { Leaf } from './leaf.js'
 import { leafEntries, mapLeaves } from './leaves.js'

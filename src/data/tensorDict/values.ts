@@ -1,6 +1,7 @@
 /** Equality and hashes of the plain values in Data and Meta leaves, and of lists of numbers. */
+
+import { TENSORS } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { hash, is, List } from 'immutable'
-import { TENSORS } from '../../engine/scope.js'
 
 /** A typed array, or a list of numbers. */
 export type Numbers = ArrayLike<number>

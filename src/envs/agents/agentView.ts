@@ -1,5 +1,5 @@
 /** Views of a conversation of several agents. */
-import { type ContentPart, History, type Message, message } from '../../text/history/history.js'
+import { type ContentPart, History, type Message, message } from '@tandem-rl/text'
 import type { AgentTurn } from './turnOrder.js'
 
 /** The input of a view. */

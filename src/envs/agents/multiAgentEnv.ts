@@ -1,12 +1,13 @@
 /** Environments in which several agents take turns. */
+
+import { checkOptions } from '@tandem-rl/base'
+import type { History, Message } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { History, Message } from '../../text/history/history.js'
 import {
   type Env,
   endedRows,

@@ -1,8 +1,7 @@
 /** Turn orders: pure functions from a conversation to the agent that writes next. */
 
-import { checkOptions } from '../../core/options.js'
-import { type Message, textOf } from '../../text/history/history.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { checkOptions } from '@tandem-rl/base'
+import { type Message, textOf, withoutThoughts } from '@tandem-rl/text'
 import { BY_MENTION_OPTIONS, ROUND_ROBIN_OPTIONS, SIMULTANEOUS_OPTIONS } from '../optionKinds.js'
 
 /** A message of an agent, and the turns that it had seen. */

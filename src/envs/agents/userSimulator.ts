@@ -1,18 +1,24 @@
+import {
+  ABORTED,
+  type Cancellation,
+  cancellation,
+  checkOptions,
+  child,
+  formatKey,
+  type Key,
+  limiter,
+  parseKey,
+} from '@tandem-rl/base'
+import { appendMessage, History, lastMessage, type Message, message, textOf, withoutThoughts } from '@tandem-rl/text'
+import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, type Cancellation, cancellation } from '../../core/cancellation.js'
-import { child, formatKey, type Key, parseKey } from '../../core/key.js'
-import { limiter } from '../../core/limiter.js'
-import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { discard, scope } from '../../engine/scope.js'
-import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
 import { USER_SIMULATOR_OPTIONS } from '../optionKinds.js'
 import { type Transform, transform } from '../transforms/transform.js'

@@ -1,5 +1,5 @@
 /** Breakthrough: pawns that race to the other side. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { BREAKTHROUGH_OPTIONS } from '../optionKinds.js'
 import { boardRows, placed, winnerReturns } from './boards.js'
 import { defineGame, type Game } from './game.js'

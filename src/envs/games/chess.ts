@@ -1,5 +1,5 @@
 /** Chess, with the rules of the package `chess.js`. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { CHESS_OPTIONS } from '../optionKinds.js'
 import { winnerReturns } from './boards.js'
 import { defineGame, type Game, type GameTurn } from './game.js'

@@ -1,5 +1,5 @@
 /** Connect Four: discs fall down columns, and four in a line win. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { CONNECT_FOUR_OPTIONS } from '../optionKinds.js'
 import {
   boardLines,

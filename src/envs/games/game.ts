@@ -1,5 +1,5 @@
 /** Games as pure values: rules, turns, chance and what each player sees. */
-import { type Key, uniform } from '../../core/key.js'
+import { type Key, uniform } from '@tandem-rl/base'
 
 /** The actor of a move: the number of a player, from 0, or chance. */
 export type GameActor = number | 'chance'

@@ -1,6 +1,7 @@
 /** A game in play: what the replies of language models, fixed players and chance made of it. */
+
+import { child, type Key } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { child, type Key } from '../../core/key.js'
 import { drawChance, drawIndex, type Game, type GameState, playersOf } from './game.js'
 import type { ActionFailure } from './gameText.js'
 import { afterIllegalMove, forfeitReturns, type IllegalMoveRule } from './illegalMove.js'

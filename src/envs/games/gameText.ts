@@ -1,9 +1,8 @@
 /** Games as text for language models: prompts, and actions read from replies. */
 
+import { checkOptions } from '@tandem-rl/base'
+import { type Message, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { checkOptions } from '../../core/options.js'
-import { type Message, textOf } from '../../text/history/history.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { GAME_PROMPT_OPTIONS } from '../optionKinds.js'
 import type { Game, GameState } from './game.js'
 

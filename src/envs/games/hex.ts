@@ -1,5 +1,5 @@
 /** Hex: connect two sides of a board of hexagons. */
-import { checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '@tandem-rl/base'
 import { HEX_OPTIONS } from '../optionKinds.js'
 import { boardRows, emptyCells, markOf, placed, winnerReturns } from './boards.js'
 import { defineGame, type Game } from './game.js'

@@ -1,5 +1,5 @@
 /** Rules for illegal moves: forfeit the game, retry with feedback, or play a random legal move. */
-import { child, type Key, uniformInteger } from '../../core/key.js'
+import { child, type Key, uniformInteger } from '@tandem-rl/base'
 
 /** The consequence of an illegal move. */
 export type IllegalMoveRule =

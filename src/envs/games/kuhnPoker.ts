@@ -1,5 +1,5 @@
 /** Kuhn poker: one card each, one bet. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { KUHN_POKER_OPTIONS } from '../optionKinds.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'
 

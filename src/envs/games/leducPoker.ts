@@ -1,5 +1,5 @@
 /** Leduc poker: one private and one public card, two rounds of bets. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { LEDUC_POKER_OPTIONS } from '../optionKinds.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn, remembered } from './game.js'
 

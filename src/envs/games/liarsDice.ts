@@ -1,5 +1,5 @@
 /** Liar's dice: bids about dice of which each player sees its own. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { LIARS_DICE_OPTIONS } from '../optionKinds.js'
 import { requireWhole } from './boards.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'

@@ -1,5 +1,5 @@
 /** Matrix games: all players choose once, at the same time. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { MATRIX_GAME_OPTIONS } from '../optionKinds.js'
 import { defineGame, type Game } from './game.js'
 

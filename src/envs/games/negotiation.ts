@@ -1,6 +1,5 @@
 /** Negotiation: two players divide a pool of items that are worth something else to each. */
-import { child, keyFromSeed, uniformInteger } from '../../core/key.js'
-import { checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, child, keyFromSeed, refuse, uniformInteger } from '@tandem-rl/base'
 import { NEGOTIATION_OPTIONS } from '../optionKinds.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'
 

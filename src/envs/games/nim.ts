@@ -1,5 +1,5 @@
 /** Nim: take objects from one of several piles. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { NIM_OPTIONS } from '../optionKinds.js'
 import { winnerReturns } from './boards.js'
 import { defineGame, type Game } from './game.js'

@@ -1,5 +1,5 @@
 /** Pig: roll for points, and stop before a one. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { PIG_OPTIONS } from '../optionKinds.js'
 import { requireWhole } from './boards.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn, playersOf } from './game.js'

@@ -1,5 +1,5 @@
 /** A matrix game, played several times by the same players. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { REPEATED_GAME_OPTIONS } from '../optionKinds.js'
 import { defineGame, type Game, playersOf } from './game.js'
 import type { MatrixPosition } from './matrixGames.js'

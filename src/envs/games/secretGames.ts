@@ -1,5 +1,5 @@
 /** Games of one player against a secret: a word to guess, and twenty questions. */
-import { checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '@tandem-rl/base'
 import { TWENTY_QUESTIONS_OPTIONS, WORD_GUESS_OPTIONS } from '../optionKinds.js'
 import { requireWhole } from './boards.js'
 import { defineGame, equalOutcomes, type Game } from './game.js'

@@ -1,5 +1,5 @@
 /** Games for one model, against fixed opponents, as environments of given tasks. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { type TaskSource, taskList } from '../../data/task.js'
 import type { EnvOfTask } from '../envOfTask.js'
 import { SOLO_GAME_OPTIONS } from '../optionKinds.js'

@@ -1,8 +1,8 @@
 /** Games with the prompts and the action formats of TextArena. */
 
+import { checkOptions, unknownName } from '@tandem-rl/base'
+import { withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { checkOptions, unknownName } from '../../core/options.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { TEXT_ARENA_GAME_OPTIONS } from '../optionKinds.js'
 import type { Game, GameState } from './game.js'
 import type { GameText } from './gameEnv.js'

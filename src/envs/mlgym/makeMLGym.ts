@@ -1,5 +1,5 @@
 /** Environments of MLGym tasks. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { HistoryAction } from '../../data/policy.js'
 import type { Env } from '../base/env.js'
 import { MAKE_MLGYM_OPTIONS } from '../optionKinds.js'

@@ -1,13 +1,11 @@
+import { checkOptions, child, formatKey, uniformInteger } from '@tandem-rl/base'
+import { appendMessage, History, type Message, message, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { child, formatKey, uniformInteger } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { appendMessage, History, type Message, message, textOf } from '../../text/history/history.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import {
   type Env,
   type EnvFailure,

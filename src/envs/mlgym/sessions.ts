@@ -2,9 +2,9 @@
  * Sessions as a cache: a state is a list of commands, and a session is a container in which they
  * have already run.
  */
+
+import { checkOptions, type ResourceFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { checkOptions } from '../../core/options.js'
-import type { ResourceFailure } from '../../core/resource.js'
 import { MLGYM_SESSIONS_OPTIONS } from '../optionKinds.js'
 import type { Lease } from '../resources/places.js'
 import { resourcePool } from '../resources/resourcePool.js'

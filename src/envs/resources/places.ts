@@ -2,10 +2,9 @@
  * The places of a pool: what is idle, leased, starting or ending, and the limit on all of them
  * together.
  */
+
+import { type Cell, cell, type ResourceFailure, type ResourceSpec, resourceFailure, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Timers } from '../../core/capabilities.js'
-import { type Cell, cell } from '../../core/cell.js'
-import { type ResourceFailure, type ResourceSpec, resourceFailure } from '../../core/resource.js'
 
 /** A resource in use by one user. */
 export interface Lease<R> {

@@ -1,10 +1,9 @@
 /** A bounded number of resources, which users lease one at a time. */
+
+import { checkOptions, type ResourceFailure, type ResourceSpec, type Timers } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Timers } from '../../core/capabilities.js'
-import { checkOptions } from '../../core/options.js'
-import type { ResourceFailure, ResourceSpec } from '../../core/resource.js'
-import { liveTimers } from '../../live/clock.js'
 import { RESOURCE_POOL_OPTIONS } from '../optionKinds.js'
 import { after, alive, emptyPlaces, evict, keepIdle, type Lease, leaseOf, type Reasoned, rest } from './places.js'
 import { type AcquireOptions, begin, closedIn, type Queue, serve, waitFor } from './waitingLine.js'

@@ -2,13 +2,21 @@
  * Environments that tools and rewards hold: resources of a pool, each bound to a call, a
  * conversation, a group or the run.
  */
+
+import {
+  ABORTED,
+  cancellation,
+  checkOptions,
+  type Limiter,
+  limiter,
+  type ResourceFailure,
+  type ResourceScope,
+  type ResourceSpec,
+  resourceFailure,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { type Limiter, limiter } from '../../core/limiter.js'
-import { checkOptions } from '../../core/options.js'
-import { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from '../../core/resource.js'
-import { liveTimers } from '../../live/clock.js'
-import { thrownText } from '../../live/thrown.js'
 import type { Episode } from '../base/episode.js'
 import { TOOL_ENVIRONMENT_OPTIONS } from '../optionKinds.js'
 import type { Lease } from './places.js'

@@ -1,8 +1,8 @@
 /** The users of a pool who wait for a resource, and the starts for them. */
+
+import { ABORTED, cancellation, type ResourceFailure, unlessAborted } from '@tandem-rl/base'
+import { thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { ResourceFailure } from '../../core/resource.js'
-import { thrownText } from '../../live/thrown.js'
 import {
   after,
   alive,

@@ -1,21 +1,20 @@
 /** The reward of code: the share of tests that it passes, run in the sandbox. */
 
-import * as E from 'fp-ts/lib/Either.js'
-import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { cancellation } from '../../core/cancellation.js'
-import { parseJson } from '../../core/json.js'
-import { checkOptions } from '../../core/options.js'
 import {
+  cancellation,
+  checkOptions,
+  parseJson,
   SANDBOX_LIMITS,
   type Sandbox,
   type SandboxFailure,
   type SandboxLimits,
   type SandboxSession,
-} from '../../core/sandbox.js'
+} from '@tandem-rl/base'
+import { textOf, withoutThoughts } from '@tandem-rl/text'
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Task } from '../../data/task.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
-import { textOf } from '../../text/history/history.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { CODE_TESTS_OPTIONS } from '../optionKinds.js'
 import { codeFences } from '../tools/codeFences.js'
 import { ANSWER_PROGRAM, TEST_PROGRAM } from './codePeers.js'

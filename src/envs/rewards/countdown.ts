@@ -1,8 +1,7 @@
 /** Countdown: an expression of given numbers, each used at most once, whose value is the target. */
+
+import { checkOptions, child, type FormatFailure, type Key, permutation, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { FormatFailure } from '../../core/failure.js'
-import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { exactValue, literalsOf, parseArithmetic } from '../../data/arithmetic.js'
 import { endlessTasks, type RowTask, type TaskSource } from '../../data/task.js'
 import { COUNTDOWN_REWARD_OPTIONS, COUNTDOWN_TASKS_OPTIONS } from '../optionKinds.js'

@@ -1,5 +1,5 @@
 /** The format of an answer: blocks in tags, each once, in order, with nothing outside. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { Task } from '../../data/task.js'
 import { FORMAT_REWARD_OPTIONS } from '../optionKinds.js'
 import { replyOf } from './reply.js'

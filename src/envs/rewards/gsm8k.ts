@@ -1,6 +1,7 @@
 /** The reward of GSM8K: compares the number in the answer block with the reference. */
-import { checkOptions } from '../../core/options.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+
+import { checkOptions } from '@tandem-rl/base'
+import { withoutThoughts } from '@tandem-rl/text'
 import { GSM8K_ANSWER_REWARD_OPTIONS, GSM8K_REWARD_OPTIONS } from '../optionKinds.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange } from './answerScore.js'
 import { plainSpelling } from './plainSpelling.js'

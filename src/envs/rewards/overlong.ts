@@ -1,4 +1,4 @@
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { OVERLONG_REWARD_OPTIONS } from '../optionKinds.js'
 /** The penalty of long completions: a soft limit before the hard one. */
 

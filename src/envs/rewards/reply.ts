@@ -1,6 +1,5 @@
 /** The text of a conversation that rewards read. */
-import { type Message, textOf } from '../../text/history/history.js'
-import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { type Message, textOf, withoutThoughts } from '@tandem-rl/text'
 import type { Answered } from './reward.js'
 
 /** Returns the text of a message, after its separate thoughts in a block `think`. */

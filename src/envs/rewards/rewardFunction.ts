@@ -1,9 +1,10 @@
 /** Rewards from plain functions, whose arguments are found by name. */
+
+import { checkOptions } from '@tandem-rl/base'
+import { thrownText } from '@tandem-rl/base/host'
+import type { Message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
-import { thrownText } from '../../live/thrown.js'
-import type { Message } from '../../text/history/history.js'
 import { REWARD_OPTIONS } from '../optionKinds.js'
 import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { answerIn } from './reply.js'

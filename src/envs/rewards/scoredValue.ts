@@ -1,6 +1,7 @@
 /** Scores from what users' functions return: numbers, or records of named numbers. */
+
+import { unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { unknownName } from '../../core/options.js'
 import type { Scored } from './reward.js'
 
 const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)

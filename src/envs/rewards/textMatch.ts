@@ -1,5 +1,5 @@
 /** Rewards of answers in words: exact match and word overlap. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { Task } from '../../data/task.js'
 import { EXACT_MATCH_OPTIONS, TOKEN_F1_REWARD_OPTIONS } from '../optionKinds.js'
 import { answerIn, blockOf, isCut } from './reply.js'

@@ -1,5 +1,5 @@
 /** Rewards that ask for more than a right answer: a tool call, or a thought. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { Task } from '../../data/task.js'
 import { THINK_REWARD_OPTIONS, TOOL_USE_REWARD_OPTIONS } from '../optionKinds.js'
 import { hasThoughts } from './reply.js'

@@ -1,5 +1,5 @@
 /** The score of the environment that a tool plays. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { Task } from '../../data/task.js'
 import { WORLD_REWARD_OPTIONS } from '../optionKinds.js'
 import type { Reward } from './reward.js'

@@ -1,20 +1,26 @@
 /** A browser that conversations share, each with a page of its own. */
 
+import {
+  ABORTED,
+  cancellation,
+  checkOptions,
+  errorMessage,
+  type Files,
+  type Gate,
+  type GateFailure,
+  type Ids,
+  type OpenGate,
+  type ResourceSpec,
+  type Timers,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { importPackage, liveIds, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
-import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Files, Ids, Timers } from '../../core/capabilities.js'
-import { errorMessage } from '../../core/failure.js'
-import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
-import { checkOptions } from '../../core/options.js'
-import type { ResourceSpec } from '../../core/resource.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveTimers } from '../../live/clock.js'
-import { importPackage } from '../../live/environment.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
-import { liveIds } from '../../live/ids.js'
 import { OPEN_BROWSER_OPTIONS } from '../optionKinds.js'
 import type { Lease } from '../resources/places.js'
 import { type ResourcePool, resourcePool } from '../resources/resourcePool.js'
@@ -100,7 +106,7 @@ const liveWorld: BrowserWorld = {
   timers: liveTimers,
   ids: liveIds,
   openGate: liveGate,
-  load: () => importPackage('playwright-core'),
+  load: () => importPackage('playwright-core', import.meta),
 }
 
 interface Settings {

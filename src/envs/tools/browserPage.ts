@@ -1,9 +1,9 @@
 /** One page of a browser: the actions of its conversation, and their limits. */
 
+import { errorMessage } from '@tandem-rl/base'
+import type { ContentPart } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { BrowserContext, Page, Request } from 'playwright-core'
-import { errorMessage } from '../../core/failure.js'
-import type { ContentPart } from '../../text/history/history.js'
 import { type AllowedOrigins, checkAddress } from './browserOrigins.js'
 import { beginning, clipped } from './clipped.js'
 

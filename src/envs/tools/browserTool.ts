@@ -1,7 +1,8 @@
 /** The browser as a tool of a policy. */
+
+import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { BROWSER_TRANSFORM_OPTIONS } from '../optionKinds.js'

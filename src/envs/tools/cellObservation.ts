@@ -1,5 +1,5 @@
 /** Observations of programs that ran in the sandbox. */
-import type { SandboxEnd, SandboxLimits, SandboxStop, SandboxText } from '../../core/sandbox.js'
+import type { SandboxEnd, SandboxLimits, SandboxStop, SandboxText } from '@tandem-rl/base'
 import type { CellResult } from './cellSessions.js'
 
 const mebibytes = (bytes: number): string => `${Math.round(bytes / 2 ** 20)} MiB`

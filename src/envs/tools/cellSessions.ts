@@ -6,19 +6,21 @@
  * program runs the list again. A conversation can therefore be replayed and forked, and it survives
  * the end of its program.
  */
-import * as E from 'fp-ts/lib/Either.js'
-import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Ids, Timers } from '../../core/capabilities.js'
-import type { ResourceFailure } from '../../core/resource.js'
+
 import type {
+  Ids,
+  ResourceFailure,
   Sandbox,
   SandboxEnd,
   SandboxFailure,
   SandboxProgram,
   SandboxSession,
   SandboxText,
-} from '../../core/sandbox.js'
-import { liveIds } from '../../live/ids.js'
+  Timers,
+} from '@tandem-rl/base'
+import { liveIds } from '@tandem-rl/base/host'
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Lease } from '../resources/places.js'
 import { resourcePool } from '../resources/resourcePool.js'
 

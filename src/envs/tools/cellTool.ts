@@ -1,8 +1,9 @@
 /** Tools that run code in the sandbox. */
+
+import { SANDBOX_LIMITS, type Sandbox, type SandboxLimits, type SandboxProgram } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { SANDBOX_LIMITS, type Sandbox, type SandboxLimits, type SandboxProgram } from '../../core/sandbox.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { cellObservation } from './cellObservation.js'
 import { type CellProgram, type CellResult, type CellSessionsOptions, cellSessions } from './cellSessions.js'

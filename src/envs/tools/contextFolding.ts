@@ -1,17 +1,10 @@
+import { checkOptions } from '@tandem-rl/base'
+import { appendMessage, type History, lastMessage, type Message, message, replaceLast } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import {
-  appendMessage,
-  type History,
-  lastMessage,
-  type Message,
-  message,
-  replaceLast,
-} from '../../text/history/history.js'
 import { endedRows } from '../base/env.js'
 import { CONTEXT_FOLDING_OPTIONS } from '../optionKinds.js'
 import { type SegmentEntries, segmentNumbers } from '../transforms/segments.js'

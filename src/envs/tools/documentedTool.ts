@@ -6,13 +6,14 @@
  * TypeScript compiler, an optional package. A parser of our own would cover only a part of the
  * language.
  */
+
+import { checkOptions } from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { checkOptions } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { importPackage } from '../../live/environment.js'
 import { DOCUMENTED_TOOL_OPTIONS } from '../optionKinds.js'
 import { type Tool, tool } from './tool.js'
 
@@ -156,7 +157,7 @@ export const documentedTool = (
   options: DocumentedToolOptions,
 ): TE.TaskEither<PackageFailure | DocumentedToolFailure, Tool> => {
   checkOptions('documentedTool', options, DOCUMENTED_TOOL_OPTIONS)
-  const { run, self, source, load = () => importPackage('typescript') } = options
+  const { run, self, source, load = () => importPackage('typescript', import.meta) } = options
   const call = run.bind(self) as (...args: readonly unknown[]) => string | Promise<string> // arguments are checked by their schemas
   const ownName = run.name.replace(/^bound /, '') // of a method that was bound to its object
   return pipe(

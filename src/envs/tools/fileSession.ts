@@ -1,11 +1,16 @@
 /** Programs in the sandbox that work on the files of one folder. */
+
+import {
+  type Ids,
+  parseJson,
+  type ResourceSpec,
+  type Sandbox,
+  type SandboxLimits,
+  type SandboxSession,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Ids } from '../../core/capabilities.js'
-import { parseJson } from '../../core/json.js'
-import type { ResourceSpec } from '../../core/resource.js'
-import type { Sandbox, SandboxLimits, SandboxSession } from '../../core/sandbox.js'
 import { sandboxResource } from '../../live/resources/runners.js'
 import { clipped } from './clipped.js'
 

@@ -1,10 +1,10 @@
 /** The program of the thread that runs JavaScript in QuickJS, compiled to WebAssembly. */
 
+import type { ThreadPort } from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from 'quickjs-emscripten'
-import type { ThreadPort } from '../../core/capabilities.js'
 import { optionalPackage } from '../../data/codecs/optionalPackage.js'
-import { importPackage } from '../../live/environment.js'
 
 export interface JavaScriptLimits {
   /** Time for all cells of a call, in milliseconds. */
@@ -204,7 +204,7 @@ const replyOf = (library: QuickJSWASMModule, { cells, limits }: JavaScriptReques
 export const javascriptThread = async (port: ThreadPort): Promise<void> => {
   const say = (word: JavaScriptWord): void => port.post(word)
   const loaded = await optionalPackage('quickjs-emscripten', 'the tool javascript', () =>
-    importPackage<typeof import('quickjs-emscripten')>('quickjs-emscripten'),
+    importPackage<typeof import('quickjs-emscripten')>('quickjs-emscripten', import.meta),
   )()
   if (E.isLeft(loaded)) {
     say({ _tag: 'Missing', reason: loaded.left.reason })

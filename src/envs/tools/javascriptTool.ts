@@ -1,12 +1,18 @@
+import {
+  ABORTED,
+  checkOptions,
+  type ResourceSpec,
+  resourceFailure,
+  type Thread,
+  type Threads,
+  type Timers,
+  uniformInteger,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import type { Thread, Threads, Timers } from '../../core/capabilities.js'
-import { uniformInteger } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
-import { type ResourceSpec, resourceFailure } from '../../core/resource.js'
-import { liveTimers } from '../../live/clock.js'
 import { liveThreads } from '../../live/threads.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { JAVASCRIPT_TOOL_OPTIONS } from '../optionKinds.js'

@@ -1,11 +1,11 @@
 /** Search in passages of this process: by words, or by vectors of an embedding model. */
+
+import { errorMessage, normOf } from '@tandem-rl/base'
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage } from '../../core/failure.js'
-import { normOf } from '../../core/moments.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { importPackage } from '../../live/environment.js'
 import type { Passage } from './retrievalCache.js'
 
 /** Passages that can be searched. */
@@ -28,7 +28,7 @@ type Library = typeof import('minisearch')
  */
 export const bm25Index = (
   passages: readonly Passage[],
-  load: () => Promise<unknown> = () => importPackage('minisearch'),
+  load: () => Promise<unknown> = () => importPackage('minisearch', import.meta),
 ): TE.TaskEither<PackageFailure, PassageIndex> =>
   pipe(
     optionalPackage('minisearch', 'search by words', load as () => Promise<Library>), // cast: what the package exports

@@ -1,11 +1,17 @@
 /** Servers of the Model Context Protocol: their addresses, limits and failures. */
+
+import {
+  type Clock,
+  type Environment,
+  type Key,
+  keyFromSeed,
+  type Processes,
+  type Timers,
+  type WebFetch,
+} from '@tandem-rl/base'
+import { importPackage, liveClock, liveEnvironment, liveTimers } from '@tandem-rl/base/host'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Clock, Environment, Processes, Timers } from '../../core/capabilities.js'
-import type { WebFetch } from '../../core/http.js'
-import { type Key, keyFromSeed } from '../../core/key.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveClock, liveTimers } from '../../live/clock.js'
-import { importPackage, liveEnvironment } from '../../live/environment.js'
 import { liveProcesses } from '../../live/processes.js'
 import { liveWebFetch, type WebFetchOptions } from '../../live/transport/webFetch.js'
 
@@ -132,7 +138,7 @@ export type McpLibrary = typeof import('@modelcontextprotocol/sdk/client/index.j
 const importLibrary = async (): Promise<object> => {
   const modules = ['client/index', 'client/streamableHttp', 'shared/stdio', 'types']
   const names = modules.map((module) => `@modelcontextprotocol/sdk/${module}.js`)
-  return Object.assign({}, ...(await Promise.all(names.map((name) => importPackage<object>(name)))))
+  return Object.assign({}, ...(await Promise.all(names.map((name) => importPackage<object>(name, import.meta)))))
 }
 
 /** @internal */

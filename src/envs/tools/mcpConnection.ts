@@ -1,8 +1,8 @@
 /** Keeps a server connected: reconnects with growing pauses, a limited number of times. */
+
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
+import { ABORTED, child, uniform, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import { child, uniform } from '../../core/key.js'
 import { type McpFailure, type McpLibrary, mcpFailure } from './mcp.js'
 import { type McpOutcome, type McpSession, type McpSessionOptions, openSession } from './mcpSession.js'
 

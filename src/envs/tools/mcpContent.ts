@@ -1,7 +1,8 @@
 /** Converts results of MCP tools to content for a policy. */
+
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/sdk/types.js'
-import { hide } from '../../core/secrets.js'
-import type { ContentPart } from '../../text/history/history.js'
+import { hide } from '@tandem-rl/base'
+import type { ContentPart } from '@tandem-rl/text'
 
 /** Maximum number of parts of a result; the rest is dropped. */
 const MOST_PARTS = 100

@@ -5,10 +5,11 @@
  * aborted. It is therefore given its own `fetch`, which ends such a response with an error message
  * and aborts its connections with the wire.
  */
+
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import { parseJson } from '@tandem-rl/base'
 import { isRight } from 'fp-ts/lib/Either.js'
-import { parseJson } from '../../core/json.js'
 import type { McpAddress, McpLibrary, McpLimits, McpWorld } from './mcp.js'
 import type { McpWire } from './mcpWire.js'
 

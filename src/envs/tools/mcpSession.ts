@@ -1,10 +1,10 @@
 /** One connection to an MCP server, from initialization to its end. */
+
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
+import { ABORTED, type Cancellation, cancellation, excerpt, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { ABORTED, type Cancellation, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { excerpt } from '../../core/secrets.js'
 import {
   type McpFailure,
   type McpLibrary,

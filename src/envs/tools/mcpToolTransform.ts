@@ -1,5 +1,5 @@
 /** Tools of MCP servers in a conversation. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { MCP_TOOL_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'

@@ -1,12 +1,10 @@
 /** Tools of MCP servers as tools of a policy. */
 
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
+import { checkOptions, errorMessage, excerpt } from '@tandem-rl/base'
+import { harmless } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
-import { excerpt } from '../../core/secrets.js'
-import { harmless } from '../../live/thrown.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { MCP_TOOLS_OPTIONS } from '../optionKinds.js'
 import { clipped } from './clipped.js'

@@ -1,10 +1,18 @@
 /** The tool calls of one message. */
-import { type Message, type ToolCall, textOf } from '../../text/history/history.js'
-import { MALFORMED_CALL, messageOfText } from '../../text/toolCalls/callMessage.js'
-import type { ToolCallFormat } from '../../text/toolCalls/format.js'
-import { CUT_OFF } from '../../text/toolCalls/machine.js'
-import type { ToolCallReading } from '../../text/toolCalls/reader.js'
-import { THINK_TAGS, type Thoughts, type ThoughtTags, thoughtsAfter } from '../../text/toolCalls/thoughts.js'
+import {
+  CUT_OFF,
+  MALFORMED_CALL,
+  type Message,
+  messageOfText,
+  THINK_TAGS,
+  type Thoughts,
+  type ThoughtTags,
+  type ToolCall,
+  type ToolCallFormat,
+  type ToolCallReading,
+  textOf,
+  thoughtsAfter,
+} from '@tandem-rl/text'
 
 /** The tool calls of a message. */
 export interface RequestedCalls {

@@ -1,12 +1,20 @@
 /** Retrieval: finds passages for a query, with a search engine over HTTP or an index. */
+
+import {
+  ABORTED,
+  cancellation,
+  checkOptions,
+  type HttpFailure,
+  type HttpReply,
+  type HttpRequest,
+  sipHash,
+  type Transport,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { harmless } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../core/http.js'
-import { checkOptions } from '../../core/options.js'
-import { sipHash } from '../../core/sipHash.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
-import { harmless } from '../../live/thrown.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { RETRIEVAL_TOOL_OPTIONS } from '../optionKinds.js'
 import { clipped, truncated } from './clipped.js'

@@ -3,11 +3,9 @@
  * Keyv. A cache that fails or has invalid entries costs time, but never a result.
  */
 
+import { ABORTED, cancellation, errorMessage, parseJson, unlessAborted } from '@tandem-rl/base'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { errorMessage } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
 
 /** The part of Keyv that is used: `new Keyv()` and `new Keyv({ store })` have it. */
 export interface RetrievalStore {

@@ -2,15 +2,21 @@
  * Runs the calls of one message, in sequence or in parallel. Each call has a time limit, and every
  * error becomes an observation.
  */
+
+import {
+  ABORTED,
+  cancellation,
+  child,
+  errorMessage,
+  type Key,
+  type Limiter,
+  type Timers,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { warnThrown } from '@tandem-rl/base/host'
+import type { ContentPart, ToolCall } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Timers } from '../../core/capabilities.js'
-import { errorMessage } from '../../core/failure.js'
-import { child, type Key } from '../../core/key.js'
-import type { Limiter } from '../../core/limiter.js'
-import { warnThrown } from '../../live/thrown.js'
-import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped } from './clipped.js'

@@ -1,4 +1,4 @@
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { SHELL_TOOL_OPTIONS } from '../optionKinds.js'
 import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
 import { cellTool } from './cellTool.js'

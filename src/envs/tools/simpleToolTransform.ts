@@ -1,7 +1,8 @@
 /** Transforms for tools that are called by name and arguments. */
-import { checkOptions } from '../../core/options.js'
+
+import { checkOptions } from '@tandem-rl/base'
+import type { ToolCallFormat } from '@tandem-rl/text'
 import type { HistoryPrompt } from '../../data/policy.js'
-import type { ToolCallFormat } from '../../text/toolCalls/format.js'
 import { EXECUTE_TOOLS_IN_ORDER_OPTIONS, SIMPLE_TOOL_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Transform } from '../transforms/transform.js'
 import { callsOfText, type TextCalls } from './requestedCalls.js'

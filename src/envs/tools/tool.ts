@@ -1,14 +1,12 @@
 /** The type of tools: functions that a policy may call between two of its turns. */
+
+import { checkOptions, errorMessage, type Key, type ResourceSpec } from '@tandem-rl/base'
+import { warnThrown } from '@tandem-rl/base/host'
+import type { ContentPart, ToolCall } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { errorMessage } from '../../core/failure.js'
-import type { Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
-import type { ResourceSpec } from '../../core/resource.js'
-import { warnThrown } from '../../live/thrown.js'
-import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { TOOL_OPTIONS } from '../optionKinds.js'

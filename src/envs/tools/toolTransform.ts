@@ -2,21 +2,9 @@
  * Tools as a transform: runs the calls of the policy's last message and appends their results to
  * the conversation.
  */
-import * as tf from '@tensorflow/tfjs-core'
-import * as E from 'fp-ts/lib/Either.js'
-import * as TE from 'fp-ts/lib/TaskEither.js'
-import { cancellation } from '../../core/cancellation.js'
-import type { Timers } from '../../core/capabilities.js'
-import { child, formatKey, type Key, parseKey } from '../../core/key.js'
-import { type Limiter, limiter } from '../../core/limiter.js'
-import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
-import { dataSpec } from '../../data/spec.js'
-import { type Data, data } from '../../data/tensorDict/leaf.js'
-import { merge } from '../../data/tensorDict/merge.js'
-import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { scope } from '../../engine/scope.js'
-import { liveTimers } from '../../live/clock.js'
-import { harmless } from '../../live/thrown.js'
+
+import { cancellation, child, formatKey, type Key, type Limiter, limiter, parseKey, type Timers } from '@tandem-rl/base'
+import { harmless, liveTimers } from '@tandem-rl/base/host'
 import {
   appendMessage,
   type ContentPart,
@@ -25,7 +13,16 @@ import {
   message,
   textOf,
   toolResult,
-} from '../../text/history/history.js'
+} from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import * as tf from '@tensorflow/tfjs-core'
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { merge } from '../../data/tensorDict/merge.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'

@@ -1,13 +1,4 @@
-import * as tf from '@tensorflow/tfjs-core'
-import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
-import type { HistoryPrompt } from '../../data/policy.js'
-import { dataSpec } from '../../data/spec.js'
-import { data } from '../../data/tensorDict/leaf.js'
-import type { DeepMerge } from '../../data/tensorDict/merge.js'
-import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { scope } from '../../engine/scope.js'
+import { checkOptions, child, type Key, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import {
   appendMessage,
   type ContentPart,
@@ -17,7 +8,15 @@ import {
   type Message,
   message,
   textOf,
-} from '../../text/history/history.js'
+} from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import * as tf from '@tensorflow/tfjs-core'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { data } from '../../data/tensorDict/leaf.js'
+import type { DeepMerge } from '../../data/tensorDict/merge.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { endedRows, type Outcome } from '../base/env.js'
 import { ADD_THINKING_PROMPT_OPTIONS } from '../optionKinds.js'
 import { allKept, isOpen, KEPT_SPEC, type KeptEntries, keptOf } from './keptReply.js'

@@ -1,5 +1,5 @@
 /** The rewards of GSM8K, MATH and Countdown as transforms. */
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { Task } from '../../data/task.js'
 import {
   COUNTDOWN_REWARD_PARSER_OPTIONS,

@@ -1,11 +1,10 @@
+import { answerRanges, type History, type Message, THINK_TAGS, type ThoughtTags, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type History, type Message, textOf } from '../../text/history/history.js'
-import { answerRanges, THINK_TAGS, type ThoughtTags } from '../../text/toolCalls/thoughts.js'
 import { allKept, KEPT_SPEC, type KeptEntries } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 

@@ -1,7 +1,7 @@
+import { checkOptions, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import { rowInputs } from '../../data/inputs.js'
 import { fromNested } from '../../data/nested.js'
 import { dataSpec, type Infer, isLeafSpec, type Spec } from '../../data/spec.js'

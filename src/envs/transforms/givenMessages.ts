@@ -1,10 +1,10 @@
+import { History, type Message, withSystem } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { History, type Message, withSystem } from '../../text/history/history.js'
 import type { TaskEntry } from './dataLoadingPrimer.js'
 import { type Transform, transform } from './transform.js'
 

@@ -1,11 +1,11 @@
+import { checkOptions } from '@tandem-rl/base'
+import type { TextTokenizer } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
 import { TEXT_OPTIONS } from '../optionKinds.js'
 import {

@@ -1,9 +1,9 @@
 /** The kept part of the policy's last reply, where an environment has changed the rest. */
 
+import { type History, lastMessage } from '@tandem-rl/text'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type History, lastMessage } from '../../text/history/history.js'
 
 /**
  * The number of UTF-16 units of the reply's text that are kept, from its beginning; null for all.

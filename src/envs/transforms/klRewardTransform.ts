@@ -1,7 +1,7 @@
+import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../../core/options.js'
 import type { LogProbModel } from '../../data/policy.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'

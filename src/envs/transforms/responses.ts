@@ -1,9 +1,9 @@
 /** The policy's messages in a step, from any view of its action. */
+
+import { type Message, message, type TextTokenizer } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Data, type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { type Entry, find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type Message, message } from '../../text/history/history.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
 /** The view from which the completion is read: the message, its text, or its token ids. */
 export type InputMode =

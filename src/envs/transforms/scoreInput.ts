@@ -1,4 +1,16 @@
 /** The completions of a step as token ids, for a model that scores them. */
+
+import {
+  appendMessage,
+  cutRanges,
+  type History,
+  type Message,
+  type RenderOptions,
+  render,
+  type TextRange,
+  type TextTokenizer,
+  type TokenSpan,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type {
   HistoryAction,
@@ -11,10 +23,6 @@ import type {
 import { dataSpec, raggedSpec, type Spec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedLength, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { appendMessage, type History, type Message } from '../../text/history/history.js'
-import { type RenderOptions, render } from '../../text/template/chatTemplate.js'
-import { cutRanges, type TextRange } from '../../text/textRange.js'
-import type { TextTokenizer, TokenSpan } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
 import type { TemplateTransformOptions, TextEntries } from './templateTransform.js'
 

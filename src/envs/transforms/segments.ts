@@ -1,7 +1,8 @@
 /** The segments of conversations whose context is folded. */
+
+import type { History } from '@tandem-rl/text'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { History } from '../../text/history/history.js'
 
 /** The segments of conversations. */
 export type SegmentEntries = {

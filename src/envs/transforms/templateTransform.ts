@@ -1,23 +1,25 @@
+import { checkOptions, type TemplateFailure } from '@tandem-rl/base'
+import {
+  appendRanges,
+  type ChatTemplate,
+  cutRanges,
+  type History,
+  message,
+  type Rendered,
+  type RenderOptions,
+  render,
+  type TextRange,
+  type TextSpan,
+  type TextTokenizer,
+} from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { TemplateFailure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import { textInputs } from '../../data/inputs.js'
 import type { HistoryAction, HistoryPrompt, StopReason } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type History, message } from '../../text/history/history.js'
-import {
-  type ChatTemplate,
-  type Rendered,
-  type RenderOptions,
-  render,
-  type TextSpan,
-} from '../../text/template/chatTemplate.js'
-import { appendRanges, cutRanges, type TextRange } from '../../text/textRange.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
 import { TEXT_OPTIONS } from '../optionKinds.js'
 import { dataItems } from './episode.js'

@@ -1,21 +1,22 @@
+import { checkOptions } from '@tandem-rl/base'
+import {
+  cutRanges,
+  decodeEnd,
+  decodeNext,
+  type EncodedText,
+  encodeRendered,
+  joinRanges,
+  type Rendered,
+  type TextTokenizer,
+  type TokenSpan,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { checkOptions } from '../../core/options.js'
 import { textInputs } from '../../data/inputs.js'
 import type { TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { Rendered } from '../../text/template/chatTemplate.js'
-import { cutRanges, joinRanges } from '../../text/textRange.js'
-import {
-  decodeEnd,
-  decodeNext,
-  type EncodedText,
-  encodeRendered,
-  type TextTokenizer,
-  type TokenSpan,
-} from '../../text/tokenizer/textTokenizer.js'
 import { TEXT_OPTIONS } from '../optionKinds.js'
 import { keptOf } from './keptReply.js'
 import { foldedRows } from './segments.js'

@@ -6,10 +6,12 @@
  * an argument and a result, which the composed environment keeps in the TensorDict. Laws, checked
  * by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
  */
+
+import type { Key } from '@tandem-rl/base'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Key } from '../../core/key.js'
 import { bothInputs, type WithInputs } from '../../data/inputs.js'
 import { type After, type Needs, PROVIDERS } from '../../data/needs.js'
 import { mergeSpecs, requireSpec, type Spec, type SpecMismatch } from '../../data/spec.js'
@@ -17,7 +19,6 @@ import type { IdentifiedRows } from '../../data/task.js'
 import { meta } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { type Flat, find, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { discard } from '../../engine/scope.js'
 import { type Env, type EnvFailure, type EnvSpecs, type Outcome, REMEMBERED } from '../base/env.js'
 
 /** Additions and the transform's next state. */

@@ -1,10 +1,11 @@
 /** Chess puzzles as a text world, with the rules of the package `chess.js`. */
+
+import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { importPackage } from '../../live/environment.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
 /** The part of chess.js that is used. @internal */
@@ -91,7 +92,7 @@ const startOf = (lib: Library, args: unknown): E.Either<string, WorldView<ChessS
  * typeof chessWorld() // 'function'
  */
 export const chessWorld = (
-  load: () => Promise<unknown> = () => importPackage('chess.js'),
+  load: () => Promise<unknown> = () => importPackage('chess.js', import.meta),
 ): TE.TaskEither<PackageFailure, TextWorld<ChessState>> =>
   pipe(
     optionalPackage('chess.js', 'chess', load as () => Promise<Library>), // cast: what the package exports

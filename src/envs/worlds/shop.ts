@@ -9,10 +9,10 @@
  * no pictures, no pages of reviews, and one page for each product. Search ranks by the number of
  * matching words.
  */
+
+import { checkOptions, child, type Key, keyFromSeed, permutation, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { child, type Key, keyFromSeed, permutation, uniformInteger } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { endlessTasks, type Task, type TaskSource } from '../../data/task.js'
 import { SHOP_CATALOGUE_OPTIONS } from '../optionKinds.js'
 import type { TextWorld, WorldView } from './textWorld.js'

@@ -1,7 +1,8 @@
 /** Text worlds over HTTP: the protocol that worlds in other processes and languages speak. */
+
+import { parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { parseJson } from '../../core/json.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
 /** The part of a view that crosses the wire. */

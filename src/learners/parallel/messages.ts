@@ -2,10 +2,9 @@
  * Messages between a replica on another thread and its owner: plain values for `structuredClone`.
  * Jobs run sequentially in the order of sending, with the latest weights sent before them.
  */
-import type { ModuleExport } from '../../core/moduleExport.js'
-import type { TreeShape } from '../../core/tree.js'
+import type { ModuleExport, TreeShape } from '@tandem-rl/base'
+import type { BackendName } from '@tandem-rl/tfjs-onnxruntime'
 import type { Completions } from '../../data/completions.js'
-import type { BackendName } from '../../engine/select.js'
 import type { Completion, CompletionRequest } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { StepPlan } from '../steps/lossStep.js'

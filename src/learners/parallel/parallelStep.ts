@@ -1,10 +1,11 @@
 /** A training step whose gradients are computed by several threads. */
+
+import { FailureError, type ThreadFailure } from '@tandem-rl/base'
+import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { FailureError, type ThreadFailure } from '../../core/failure.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { Loss, LossMetrics } from '../../objectives/loss.js'
 import type { LossRows } from '../../objectives/lossRows.js'
 import {

@@ -1,8 +1,9 @@
 /** Conversions between tensors and plain values. */
+
+import { flatten, type Tree, unflatten } from '@tandem-rl/base'
+import { isTensor } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { flatten, type Tree, unflatten } from '../../core/tree.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { isTensor } from '../../engine/compiledEntry.js'
 import type { PlainTensor, PlainTree } from './messages.js'
 
 const DTYPES: readonly string[] = ['float32', 'int32', 'bool'] satisfies readonly PlainTensor['dtype'][]

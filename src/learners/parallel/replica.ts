@@ -3,12 +3,11 @@
  * that it received.
  */
 
-import type { ThreadPort, ThreadProgram } from '../../core/capabilities.js'
+import type { ThreadPort, ThreadProgram } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
+import { engineReport, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { NamedTensors } from '../../data/weights.js'
-import { engineReport } from '../../engine/report.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
-import { selectBackend } from '../../engine/select.js'
-import { liveClock } from '../../live/clock.js'
 import { loadExport } from '../../live/moduleExport.js'
 import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'

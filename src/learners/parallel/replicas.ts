@@ -1,12 +1,11 @@
 /** Copies of a model with the same weights, each on its own thread. */
+
+import { errorNamed, FailureError, type Thread, type ThreadFailure, type Threads } from '@tandem-rl/base'
+import { type BackendName, engineReport, isBackendName } from '@tandem-rl/tfjs-onnxruntime'
 import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Thread, Threads } from '../../core/capabilities.js'
-import { errorNamed, FailureError, type ThreadFailure } from '../../core/failure.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { engineReport } from '../../engine/report.js'
-import { type BackendName, isBackendName } from '../../engine/select.js'
 import { liveThreads } from '../../live/threads.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { AnyLoss } from '../../objectives/loss.js'

@@ -2,15 +2,15 @@
  * Fingerprints of formulas: digests of what a loss or an advantage computes for fixed numbers. Two
  * formulas with equal fingerprints are the same for a run, whatever their names.
  */
+
+import { child, type Key, keyFromSeed, uniforms } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
+import { onCpu, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { child, type Key, keyFromSeed, uniforms } from '../../core/key.js'
 import { set } from '../../data/tensorDict/edit.js'
 import { data, type Ragged, ragged, raggedArray } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { onCpu } from '../../engine/onCpu.js'
-import { scope } from '../../engine/scope.js'
-import { valueAndGrad } from '../../engine/valueAndGrad.js'
-import { liveDigest } from '../../live/digest.js'
 import type { Advantage } from '../../objectives/advantages/advantage.js'
 import { type AnyLoss, scalarsOf, totalLoss } from '../../objectives/loss.js'
 import { withNoise } from '../../objectives/lossRows.js'

@@ -1,11 +1,11 @@
 /** A pure optimizer step of any loss on rows of tokens. */
 
+import { notAWeight, refuse } from '@tandem-rl/base'
+import { jit } from '@tandem-rl/tfjs-onnxruntime'
+import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { notAWeight, refuse } from '../../core/options.js'
 import { distinctPrompts } from '../../data/completions.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { jit } from '../../engine/jit.js'
-import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionStates, computedPlaces } from '../../modules/transformer/score.js'
 import type { Loss, LossMetrics } from '../../objectives/loss.js'

@@ -1,5 +1,5 @@
 /** Divides the rows of a batch into mini-batches. */
-import { child, type Key, permutation } from '../../core/key.js'
+import { child, type Key, permutation } from '@tandem-rl/base'
 import type { AnyLoss } from '../../objectives/loss.js'
 import { type LossRows, rowsAt, withNoise } from '../../objectives/lossRows.js'
 

@@ -1,6 +1,7 @@
 /** Readouts of a decoder's states for losses. */
+
+import { gatherLogProbs, tokenScores } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { gatherLogProbs, tokenScores } from '../../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { logitsOf } from '../../modules/transformer/forward.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'

@@ -1,10 +1,10 @@
 /** Rows of given conversations with masks of the trained tokens. */
+
+import { type ConfigFailure, checkOptions, problemList } from '@tandem-rl/base'
+import type { History } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { type ConfigFailure, problemList } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import { type MaskedTokens, type MaskedTokensOptions, maskedTokens } from '../../data/applyChatTemplate.js'
 import type { LossRows } from '../../objectives/lossRows.js'
-import type { History } from '../../text/history/history.js'
 import { SFT_ROWS_OPTIONS } from '../optionKinds.js'
 
 /** Rows for supervised training. Prompts have at least one token, to predict the first from. */

@@ -1,5 +1,5 @@
 /** Checks of the settings of a training step. */
-import { refuse } from '../../core/options.js'
+import { refuse } from '@tandem-rl/base'
 import type { NamedTensors } from '../../data/weights.js'
 
 /** Throws RangeError that lists all invalid settings. */

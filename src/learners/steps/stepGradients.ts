@@ -1,8 +1,8 @@
 /** Gradients of a loss on a micro-batch, through the whole decoder at once or layer by layer. */
+
+import { jit, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import type * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../../data/weights.js'
-import { jit } from '../../engine/jit.js'
-import { valueAndGrad } from '../../engine/valueAndGrad.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { type LossOfStates, makeLayerwise } from '../../modules/transformer/layerwise.js'
 import { completionStates, computedPlaces } from '../../modules/transformer/score.js'

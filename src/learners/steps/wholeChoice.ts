@@ -1,7 +1,8 @@
 /** Decisions of a loss over a whole mini-batch, so that its micro-batches add up to it. */
+
+import { jit } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { NamedTensors } from '../../data/weights.js'
-import { jit } from '../../engine/jit.js'
-import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionStates } from '../../modules/transformer/score.js'
 import type { AnyLoss } from '../../objectives/loss.js'

@@ -2,12 +2,18 @@
  * Files in the private file system of an origin (OPFS), in place of `../files.ts`. They survive a
  * reload and belong to the site alone.
  */
+
+import {
+  errorMessage,
+  type FileContents,
+  type FileFailure,
+  fileFailure,
+  type OpenFile,
+  sizeProblem,
+} from '@tandem-rl/base'
+import { browser, type FileHandle, type FolderHandle } from '@tandem-rl/base/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { FileContents, OpenFile } from '../../core/capabilities.js'
-import { errorMessage, type FileFailure, fileFailure } from '../../core/failure.js'
-import { sizeProblem } from '../../core/fileLimits.js'
 import type * as node from '../files.js'
-import { browser, type FileHandle, type FolderHandle } from './globals.js'
 
 /** Codes and reasons for the names of DOM exceptions. */
 const KNOWN: Readonly<Record<string, readonly [code: string, reason: string]>> = {

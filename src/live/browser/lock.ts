@@ -1,8 +1,9 @@
 /** Locks between the pages and workers of one origin, in place of `../lock.ts`. */
+
+import type { LockFailure } from '@tandem-rl/base'
+import { browser } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
-import type { LockFailure } from '../../core/failure.js'
 import type * as node from '../lock.js'
-import { browser } from './globals.js'
 
 type Taken = E.Either<LockFailure, { readonly release: () => Promise<void> }>
 

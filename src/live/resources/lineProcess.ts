@@ -1,9 +1,16 @@
 /** Programs that are asked in lines of JSON. */
+
+import {
+  type Processes,
+  type ResourceFailure,
+  resourceFailure,
+  type TalkingProcess,
+  type TalkingProgram,
+  type Timers,
+} from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Processes, TalkingProcess, TalkingProgram, Timers } from '../../core/capabilities.js'
-import { type ResourceFailure, resourceFailure } from '../../core/resource.js'
-import { liveTimers } from '../clock.js'
 import { lineReader } from '../lineReader.js'
 import { liveProcesses } from '../processes.js'
 

@@ -1,13 +1,20 @@
 /** Specs of resources for pools: programs, containers, and programs in the sandbox. */
+
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import {
+  type Processes,
+  type ResourceSpec,
+  resourceFailure,
+  type Sandbox,
+  type SandboxFailure,
+  type SandboxProgram,
+  type SandboxSession,
+} from '@tandem-rl/base'
+import { liveIds } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Processes } from '../../core/capabilities.js'
-import { type ResourceSpec, resourceFailure } from '../../core/resource.js'
-import type { Sandbox, SandboxFailure, SandboxProgram, SandboxSession } from '../../core/sandbox.js'
-import { liveIds } from '../ids.js'
 import { liveProcesses } from '../processes.js'
 import { type LineProcess, type LineProgram, lineProcess } from './lineProcess.js'
 

@@ -1,12 +1,17 @@
 /** Sessions of HTTP services as resources for pools. */
+
+import {
+  cancellation,
+  type HttpFailure,
+  parseJson,
+  type ResourceFailure,
+  type ResourceSpec,
+  resourceFailure,
+  type Transport,
+} from '@tandem-rl/base'
+import { liveIds, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { cancellation } from '../../core/cancellation.js'
-import type { HttpFailure, Transport } from '../../core/http.js'
-import { parseJson } from '../../core/json.js'
-import { type ResourceFailure, type ResourceSpec, resourceFailure } from '../../core/resource.js'
-import { liveTimers } from '../clock.js'
-import { liveIds } from '../ids.js'
 
 /** A session of an HTTP service. */
 export interface ServiceSession {

@@ -1,10 +1,10 @@
 /** The bubblewrap command line that isolates a program. */
+
 import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs'
 import { arch, release } from 'node:os'
 import { join } from 'node:path'
+import { errorMessage, type SandboxFailure, type SandboxLimits, type SandboxProgram } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { errorMessage } from '../../core/failure.js'
-import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/sandbox.js'
 import { type ControlGroup, controlGroup } from './controlGroup.js'
 import { noHugePages } from './hugePages.js'
 import { GO, type Launch, programNamed, sandboxFailure } from './launch.js'

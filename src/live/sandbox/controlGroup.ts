@@ -6,10 +6,11 @@
  * which this user may change, with the controllers `memory` and `pids`. `systemd-run --user --scope
  * -p Delegate=yes` makes one, and so does a container with its own writable hierarchy.
  */
+
 import { randomBytes } from 'node:crypto'
 import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
-import type { SandboxLimits } from '../../core/sandbox.js'
+import type { SandboxLimits } from '@tandem-rl/base'
 import { processesOf } from './watched.js'
 
 /** The group to which this process moves, because one with processes cannot have limited ones. */

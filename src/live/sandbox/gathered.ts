@@ -1,6 +1,7 @@
 /** The output of a program, of which a bounded part is kept. */
+
 import type { Readable } from 'node:stream'
-import type { SandboxText } from '../../core/sandbox.js'
+import type { SandboxText } from '@tandem-rl/base'
 
 /**
  * Multiple of the limit that is read and discarded before the output counts as excessive. Some

@@ -1,11 +1,17 @@
 /** A running program in a sandbox: its outputs, its end, and its termination. */
+
 import type { ChildProcess } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
+import {
+  errorMessage,
+  type SandboxEnd,
+  type SandboxFailure,
+  type SandboxLimits,
+  type SandboxStop,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { errorMessage } from '../../core/failure.js'
-import type { SandboxEnd, SandboxFailure, SandboxLimits, SandboxStop } from '../../core/sandbox.js'
 import { spawnClosed } from '../descriptors.js'
 import type { ControlGroup } from './controlGroup.js'
 import { type Gathered, gathered } from './gathered.js'

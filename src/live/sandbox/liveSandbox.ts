@@ -1,10 +1,10 @@
 /** Runs programs in bubblewrap, with limits. */
+
 import { availableParallelism } from 'node:os'
 import { isAbsolute, normalize } from 'node:path'
-import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED } from '../../core/cancellation.js'
-import { limiter } from '../../core/limiter.js'
 import {
+  ABORTED,
+  limiter,
   SANDBOX_LIMITS,
   type Sandbox,
   type SandboxEnd,
@@ -14,7 +14,8 @@ import {
   type SandboxProgram,
   type SandboxSession,
   type SandboxWait,
-} from '../../core/sandbox.js'
+} from '@tandem-rl/base'
+import * as E from 'fp-ts/lib/Either.js'
 import { bubblewrapLaunch } from './bubblewrap.js'
 import { delegatedGroup } from './controlGroup.js'
 import { type Launch, type Launched, launched, sandboxFailure } from './launch.js'

@@ -1,9 +1,10 @@
 /** Running a program without isolation: with limits of the shell, in a temporary folder. */
+
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { SandboxFailure, SandboxLimits, SandboxProgram } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/sandbox.js'
 import { type Launch, programNamed, sandboxFailure } from './launch.js'
 
 /**

@@ -1,10 +1,7 @@
 /** A call: a request with its waiting time, attempts and pauses. */
 
+import { type Cell, cell, child, type HttpFailure, type HttpReply, type HttpRequest, redact } from '@tandem-rl/base'
 import { type Either, isRight, left } from 'fp-ts/lib/Either.js'
-import { type Cell, cell } from '../../core/cell.js'
-import type { HttpFailure, HttpReply, HttpRequest } from '../../core/http.js'
-import { child } from '../../core/key.js'
-import { redact } from '../../core/secrets.js'
 import type { ConnectionMessage } from './connections.js'
 import { type Life, startLife, waitIn } from './life.js'
 import type { Attempt } from './receive.js'

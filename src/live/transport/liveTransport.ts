@@ -1,6 +1,7 @@
 /** Sends requests over HTTP. */
+
+import type { HttpEvents, HttpReply, Transport } from '@tandem-rl/base'
 import { isLeft, isRight, right } from 'fp-ts/lib/Either.js'
-import type { HttpEvents, HttpReply, Transport } from '../../core/http.js'
 import { type Callers, makeCallers, perform, type Read } from './call.js'
 import { receiveWhole } from './receive.js'
 import type { Trouble } from './retry.js'

@@ -1,10 +1,10 @@
 /** Proxies between this process and servers. */
+
 import { BlockList, isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
+import { redact, splitLogin } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { Agent, type Dispatcher, fetch, Pool, ProxyAgent } from 'undici'
-import { splitLogin } from '../../core/login.js'
-import { redact } from '../../core/secrets.js'
 import { isLoopback } from './loopback.js'
 
 /** A proxy for one server. */

@@ -1,7 +1,7 @@
 /** One attempt: a request on a connection, and its complete answer. */
+
+import { excerpt, type HttpRequest } from '@tandem-rl/base'
 import { type Either, left, right } from 'fp-ts/lib/Either.js'
-import type { HttpRequest } from '../../core/http.js'
-import { excerpt } from '../../core/secrets.js'
 import type { ConnectionMessage, Connections } from './connections.js'
 import type { Life } from './life.js'
 import { retryAfterMs, type Trouble } from './retry.js'

@@ -1,6 +1,5 @@
 /** Decides whether and when a request is sent again, as pure functions. */
-import type { HttpFailureKind, Repeat } from '../../core/http.js'
-import { type Key, uniform } from '../../core/key.js'
+import { type HttpFailureKind, type Key, type Repeat, uniform } from '@tandem-rl/base'
 
 /** The failure of one attempt. */
 export interface Trouble {

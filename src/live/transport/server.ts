@@ -1,6 +1,5 @@
 /** The server of a transport: its queue, running requests, and circuit breaker. */
-import { type Cell, cell } from '../../core/cell.js'
-import type { TransportState } from '../../core/http.js'
+import { type Cell, cell, type TransportState } from '@tandem-rl/base'
 import { admit, type Circuit, CLOSED_CIRCUIT, circuitState, failCircuit, succeed } from './circuit.js'
 import { type Connections, openConnections } from './connections.js'
 import type { Trouble } from './retry.js'

@@ -1,8 +1,8 @@
 /** Server-sent events as they arrive. */
 
+import type { HttpEventItem, HttpEvents, HttpFailure } from '@tandem-rl/base'
 import { createParser, ParseError } from 'eventsource-parser'
 import { type Either, isRight, left, right } from 'fp-ts/lib/Either.js'
-import type { HttpEventItem, HttpEvents, HttpFailure } from '../../core/http.js'
 import { type Attempt, type Begun, type ByteReceiver, receive, receiverOfWhole } from './receive.js'
 import type { Trouble } from './retry.js'
 

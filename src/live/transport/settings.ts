@@ -1,8 +1,7 @@
 /** The options of a transport, their checks and defaults. */
+
+import { type Key, keyFromSeed, redact, splitLogin } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { type Key, keyFromSeed } from '../../core/key.js'
-import { splitLogin } from '../../core/login.js'
-import { redact } from '../../core/secrets.js'
 import type { CircuitOptions } from './circuit.js'
 import { type ForwardProxy, proxyFor } from './proxies.js'
 import type { RequestRateOptions } from './rate.js'

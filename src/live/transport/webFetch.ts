@@ -1,4 +1,6 @@
 /** A `fetch` for protocol libraries, with closable connections and bounded responses. */
+
+import { splitLogin, type WebFetch } from '@tandem-rl/base'
 import {
   type Response as Answer,
   Headers,
@@ -7,8 +9,6 @@ import {
   type RequestInit,
   fetch as undiciFetch,
 } from 'undici'
-import type { WebFetch } from '../../core/http.js'
-import { splitLogin } from '../../core/login.js'
 import { proxiedAgent } from './proxies.js'
 
 export interface WebFetchOptions {

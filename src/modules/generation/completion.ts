@@ -1,8 +1,9 @@
 /** The sampling of one completion: the pure functions of `sampling` with their state. */
+
+import { child } from '@tandem-rl/base'
+import type { DecodeState } from '@tandem-rl/text'
 import { map } from 'fp-ts/lib/Either.js'
-import { child } from '../../core/key.js'
 import type { GenerationRequest } from '../../data/generation.js'
-import type { DecodeState } from '../../text/tokenizer/textTokenizer.js'
 import { addToken, countTokens } from './sampling/counts.js'
 import { type SampledToken, sampleToken } from './sampling/sampleToken.js'
 import { bannedTokens, readEnd, readTokens, type StopRules, stopTracker } from './sampling/stopTracker.js'

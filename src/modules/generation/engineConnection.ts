@@ -2,8 +2,7 @@
  * The owner's side of the protocol in engineMessages.ts: sends requests as messages and turns
  * messages into events and answers.
  */
-import type { ThreadPort } from '../../core/capabilities.js'
-import { errorMessage, errorNamed, FailureError } from '../../core/failure.js'
+import { errorMessage, errorNamed, FailureError, type ThreadPort } from '@tandem-rl/base'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { EngineAnswers, EngineCall, EngineMessage, EngineReply, StreamItem } from './engineMessages.js'
 import { type EventQueue, eventQueue } from './eventQueue.js'

@@ -1,8 +1,9 @@
 /** The weights that an engine serves: base weights with a version, and adapters by name. */
+
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { AdapterWeights } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Params } from '../transformer/params.js'
 
 /**

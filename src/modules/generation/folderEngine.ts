@@ -1,10 +1,10 @@
 /** The generation engine of a model folder, for use on a thread of its own. */
+
+import { checkOptions, errorMessage, type Failure } from '@tandem-rl/base'
+import { type BackendName, type SelectOptions, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage, type Failure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
-import { scope } from '../../engine/scope.js'
-import { type BackendName, type SelectOptions, selectBackend } from '../../engine/select.js'
 import { FOLDER_ENGINE_MODULE_OPTIONS, FOLDER_ENGINE_OPTIONS } from '../optionKinds.js'
 import { modelFolders } from '../pretrained/modelFolder.js'
 import { loadArrays, loadPretrained, makeParams, type Pretrained } from '../pretrained/pretrained.js'

@@ -2,8 +2,9 @@
  * Samples a whole batch in lockstep on the engine's runner, lanes and token sampler, without its
  * scheduler. For requests that arrive over time, use `makeLLMEngine`.
  */
+
+import { child, type Key } from '@tandem-rl/base'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { child, type Key } from '../../core/key.js'
 import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
 import type { DecoderConfig } from '../transformer/config.js'

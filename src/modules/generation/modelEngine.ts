@@ -1,15 +1,14 @@
 /** The generation engine of a decoder: its compiled runner, its weights and its adapters. */
+
+import { type Clock, checkOptions, type Failure, type Files, type Memory, problemList, refuse } from '@tandem-rl/base'
+import type { TextTokenizer } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Clock, Files, Memory } from '../../core/capabilities.js'
-import { type Failure, problemList } from '../../core/failure.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveFiles } from '../../live/files.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { withLora } from '../lora/adapter.js'
 import { adapterFromWeights } from '../lora/weights.js'
 import { MODEL_ENGINE_OPTIONS } from '../optionKinds.js'

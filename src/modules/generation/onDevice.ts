@@ -1,9 +1,17 @@
 /** An engine on its own thread, so that generation never blocks the caller's event loop. */
+
+import {
+  checkOptions,
+  describe,
+  type Failure,
+  FailureError,
+  type Thread,
+  type ThreadFailure,
+  type ThreadPort,
+  type Threads,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Thread, ThreadPort, Threads } from '../../core/capabilities.js'
-import { describe, type Failure, FailureError, type ThreadFailure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import type { EngineInfo, GenerationFailure, LLMEngine } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveThreads } from '../../live/threads.js'

@@ -2,10 +2,9 @@
  * The engine's side of the protocol in engineMessages.ts: turns messages into calls, and events and
  * answers into messages.
  */
-import type { Clock, ThreadPort } from '../../core/capabilities.js'
-import { errorMessage, type Failure } from '../../core/failure.js'
+import { type Clock, errorMessage, type Failure, type ThreadPort } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
 import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
-import { liveClock } from '../../live/clock.js'
 import {
   type EngineCall,
   type EngineGreeting,

@@ -5,13 +5,13 @@
  * An adapter is a separate value: the base weights are never changed. Axis letters: R rank, I
  * inputs and O outputs of a projection.
  */
+
+import { type ConfigFailure, child, type Key, problemList, uniforms } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { type ConfigFailure, problemList } from '../../core/failure.js'
-import { child, type Key, uniforms } from '../../core/key.js'
 import type { PlainArray } from '../../data/generation.js'
-import { scope } from '../../engine/scope.js'
 import { loraNames, moduleOfLora } from '../transformer/applyLora.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { HEAD, type Params } from '../transformer/params.js'

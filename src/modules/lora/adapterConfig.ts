@@ -1,7 +1,8 @@
 /** PEFT's `adapter_config.json`. */
+
+import type { ConfigFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { ConfigFailure } from '../../core/failure.js'
 import type { Projection } from '../transformer/config/description.js'
 import type { LoraConfig } from './config.js'
 

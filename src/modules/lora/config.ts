@@ -1,6 +1,7 @@
 /** The settings of a LoRA adapter: ranks, scaling and adapted projections. */
+
+import { type ConfigFailure, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { type ConfigFailure, problemList } from '../../core/failure.js'
 import type { Projection } from '../transformer/config/description.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { HEAD } from '../transformer/params.js'

@@ -1,10 +1,9 @@
 /** Adapters in PEFT's folder layout: adapter_config.json and adapter_model.safetensors. */
+
+import { type ConfigFailure, checkOptions, type Files, type ModelFailure, modelFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { type ConfigFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'

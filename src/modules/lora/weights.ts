@@ -1,7 +1,8 @@
 /** Adapters in the format of engines: one rank and one scale for all modules. */
+
+import type { ConfigFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import type { ConfigFailure } from '../../core/failure.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import type { AdapterWeights, PlainArray } from '../../data/generation.js'
 import { loraNames } from '../transformer/applyLora.js'

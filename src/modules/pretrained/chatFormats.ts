@@ -1,8 +1,9 @@
 /** Chat formats for models without one: new models, and base models. */
+
+import type { ModelFailure } from '@tandem-rl/base'
+import type { TextTokenizer } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { ModelFailure } from '../../core/failure.js'
 import { fileProblem } from '../../data/folderFiles.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
 /** A chat template, and the special tokens that it writes. */
 export interface ChatFormat {

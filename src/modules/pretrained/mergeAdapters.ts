@@ -1,11 +1,10 @@
 /** Models with adapters: their weights with the adapters merged. */
+
+import type { Files, HostArray, ModelFailure } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { ModelFailure } from '../../core/failure.js'
-import type { HostArray } from '../../core/hostArray.js'
-import { scope } from '../../engine/scope.js'
 import { type Adapter, adapterModules, mergeLora } from '../lora/adapter.js'
 import { loadAdapter } from '../lora/peft.js'
 import type { DecoderConfig } from '../transformer/config.js'

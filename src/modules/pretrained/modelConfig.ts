@@ -1,13 +1,13 @@
 /** The config of a model folder with the end tokens of all its files, and its sampling defaults. */
+
+import type { ConfigFailure, Files, ModelFailure } from '@tandem-rl/base'
+import { warn } from '@tandem-rl/base/host'
+import type { TextTokenizer } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Files } from '../../core/capabilities.js'
-import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
 import { fileProblem, readJson, readOptionalJson } from '../../data/folderFiles.js'
-import { warn } from '../../live/host.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type DecoderConfig, parseConfig } from '../transformer/config.js'
 
 const GENERATION_CONFIG = 'generation_config.json'

@@ -2,12 +2,20 @@
  * Finds models by name: a folder, a run folder, a repository of the hub, or the built-in model, and
  * the base models of adapters.
  */
+
+import {
+  describe,
+  type FileFailure,
+  type Files,
+  type Hub,
+  type HubProgress,
+  type HubRepo,
+  type ModelFailure,
+  modelFailure,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { describe, type FileFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
-import type { Hub, HubProgress, HubRepo } from '../../core/hub.js'
 import { readJson } from '../../data/folderFiles.js'
 import { bestStepOf, inOrder, RUN_LAYOUT, stepOf } from '../../data/runLayout.js'
 import { EMBEDDED_MODEL } from '../../live/embeddedModel.js'

@@ -2,14 +2,13 @@
  * Makes untrained models: a decoder with random weights, a tokenizer trained on text, and a chat
  * template.
  */
+
+import { type ConfigFailure, checkOptions, child, type Key, type ModelFailure } from '@tandem-rl/base'
+import { harmless } from '@tandem-rl/base/host'
+import { type TokenizerProgress, trainBytePairEncoding } from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
-import { child, type Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
-import { scope } from '../../engine/scope.js'
-import { harmless } from '../../live/thrown.js'
-import { type TokenizerProgress, trainBytePairEncoding } from '../../text/tokenizer/bytePairEncoding.js'
 import { NEW_MODEL_OPTIONS } from '../optionKinds.js'
 import { type Architecture, type DecoderConfig, parseConfig } from '../transformer/config.js'
 import { initialParams } from '../transformer/params.js'

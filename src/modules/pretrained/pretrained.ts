@@ -1,25 +1,27 @@
 /** Models in Hugging Face's folder layout: config, weights, tokenizer files, chat template. */
+
+import { type Calendar, checkOptions, type Files, type HostArray, type ModelFailure } from '@tandem-rl/base'
+import { liveCalendar } from '@tandem-rl/base/host'
+import {
+  type ChatTemplate,
+  chatTemplate,
+  type TextTokenizer,
+  templateSource,
+  textTokenizer,
+  turnEndOf,
+} from '@tandem-rl/text'
+import { adoptTensor } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Calendar, Files } from '../../core/capabilities.js'
-import type { ModelFailure } from '../../core/failure.js'
-import type { HostArray } from '../../core/hostArray.js'
-import { checkOptions } from '../../core/options.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
 import { fileProblem, fromFile, fromPath, pathIn } from '../../data/folderFiles.js'
 import type { PlainArray } from '../../data/generation.js'
-import { adoptTensor } from '../../engine/jit.js'
-import { liveCalendar } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
-import { type ChatTemplate, chatTemplate } from '../../text/template/chatTemplate.js'
-import { templateSource } from '../../text/template/named.js'
-import { turnEndOf } from '../../text/template/turnEnd.js'
-import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { LOAD_PRETRAINED_OPTIONS, LOAD_TEXT_OPTIONS } from '../optionKinds.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'

@@ -1,9 +1,9 @@
 /** Reads the files of a model's text side, with those that older versions of Transformers wrote. */
+
+import type { Files, ModelFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { ModelFailure } from '../../core/failure.js'
 import { fileProblem, fromFile, pathIn, readJson, readOptionalJson, readOptionalText } from '../../data/folderFiles.js'
 
 export const TEMPLATE_FILE = 'chat_template.jinja'

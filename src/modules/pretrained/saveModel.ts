@@ -1,8 +1,7 @@
 /** Saves models in Hugging Face's folder layout. */
+
+import { checkOptions, type FileFailure, type Files } from '@tandem-rl/base'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { liveFiles } from '../../live/files.js'
 import { PRETRAINED_FILES_OPTIONS, SAVE_MODEL_OPTIONS } from '../optionKinds.js'

@@ -1,6 +1,6 @@
 /** Weights of a model that all users in this process share. */
-import type { HostArray } from '../../core/hostArray.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
+import type { HostArray } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { Params } from '../transformer/params.js'
 import { makeParams, type Pretrained } from './pretrained.js'
 

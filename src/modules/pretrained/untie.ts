@@ -1,6 +1,5 @@
 /** Conversion of models with a tied output projection to models with a separate one. */
-import { orThrow } from '../../core/failure.js'
-import type { HostArray } from '../../core/hostArray.js'
+import { type HostArray, orThrow } from '@tandem-rl/base'
 import { type DecoderConfig, formatConfig, parseConfig } from '../transformer/config.js'
 import { HEAD } from '../transformer/params.js'
 

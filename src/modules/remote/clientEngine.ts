@@ -2,6 +2,8 @@
  * An engine behind a wire in the place of one in this process: it samples, and leaves control to
  * the owner of the client.
  */
+
+import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'
 import type {
@@ -13,7 +15,6 @@ import type {
   SamplingParams,
 } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
-import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
 const NONE: Histogram = { bounds: [], counts: [], sum: 0, count: 0 }
 

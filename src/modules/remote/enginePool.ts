@@ -1,8 +1,7 @@
 /** Several engines as one, with routing, failover, and withdrawal of failing members. */
+
+import { cancellation, checkOptions, errorMessage, untilAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { cancellation, untilAborted } from '../../core/cancellation.js'
-import { errorMessage } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { PolicyEngine } from '../generation/policy/enginePolicy.js'

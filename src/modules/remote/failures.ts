@@ -1,7 +1,7 @@
 /** Conversions of HTTP failures to failures of control and of generation. */
+
+import { type HttpFailure, parseJson } from '@tandem-rl/base'
 import { z } from 'zod'
-import type { HttpFailure } from '../../core/http.js'
-import { parseJson } from '../../core/json.js'
 import type { EngineFailure } from '../../data/engineClient.js'
 import type { GenerationFailure } from '../../data/generation.js'
 

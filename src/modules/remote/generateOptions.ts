@@ -1,6 +1,7 @@
 /** Conversion of TorchRL's generation options to settings of a policy. */
+
+import { problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { problemList } from '../../core/failure.js'
 import type { EngineSampling } from '../generation/policy/enginePolicy.js'
 
 /** The common `generate_kwargs` of TorchRL's wrappers, in camel case. */

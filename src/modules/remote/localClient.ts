@@ -2,10 +2,11 @@
  * An `EngineClient` for an engine in this process or on a thread, so that policies, pools and
  * updaters treat all engines alike.
  */
+
+import { errorMessage } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage } from '../../core/failure.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
 import { makeRequestGate } from './requestGate.js'

@@ -1,9 +1,8 @@
 /** The members of an engine pool: who fails is withdrawn, checked, and readmitted. */
+
+import { ABORTED, type Changing, cancellation, errorMessage, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Changing } from '../../core/changing.js'
-import { errorMessage } from '../../core/failure.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { GenerationFailure } from '../../data/generation.js'
 

@@ -1,5 +1,5 @@
 /** Chooses a replica for a request, as a pure function of earlier choices. */
-import { type RecentMap, recall, recentMap, remember } from '../../core/recentMap.js'
+import { type RecentMap, recall, recentMap, remember } from '@tandem-rl/base'
 
 /** The record of earlier choices. */
 export interface Routing {

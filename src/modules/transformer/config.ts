@@ -2,8 +2,9 @@
  * Conversion between a Hugging Face `config.json` and the description of a decoder-only
  * transformer.
  */
+
+import type { ConfigFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { ConfigFailure } from '../../core/failure.js'
 import type { Architecture, DecoderConfig } from './config/description.js'
 import { gemma2, gemma3 } from './config/gemma.js'
 import { gpt2, gptNeo } from './config/gpt.js'

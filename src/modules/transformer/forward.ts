@@ -7,19 +7,26 @@
  * segments' keys and values. Scoring a batch takes a prompt segment (G = 1) and a completion
  * segment that shares it; sampling takes a prompt segment and then segments of one token.
  */
+
+import {
+  type AttentionSource,
+  activate,
+  attention,
+  gate,
+  layerNorm,
+  linearLayer as linearMap,
+  MASKED,
+  type RotaryTable,
+  rmsNorm,
+  rotary,
+} from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { activate, gate } from '../../engine/ops/activation.js'
-import { type AttentionSource, attention, MASKED } from '../../engine/ops/attention.js'
-import { layerNorm } from '../../engine/ops/layerNorm.js'
-import { linearLayer as linearMap } from '../../engine/ops/linear.js'
-import { rmsNorm } from '../../engine/ops/rmsNorm.js'
-import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
 import { addLora } from './applyLora.js'
 import type { AttentionDescription, Norm, Projection, Residual } from './config/description.js'
 import type { DecoderConfig } from './config.js'
 import { type FilledPlaces, fromPlaces, numbersAt, toPlaces } from './filledPlaces.js'
 import { HEAD, type Params } from './params.js'
-import type { RotaryTables } from './rotaryTables.js'
+import { type RotaryTables, tableNamed } from './rotaryTables.js'
 
 /** Keys and values of one layer, `[P, K, G, T, H]` each. */
 export interface LayerCache {
@@ -175,12 +182,6 @@ const normalizeHeads = ({ params, prefix }: Layer, norm: Norm | null, x: tf.Tens
     rows,
     width,
   ])
-}
-
-const tableNamed = (tables: RotaryTables, name: string): RotaryTable => {
-  const table = tables[name]
-  if (table === undefined) throw new Error(`forward: the rotary table '${name}' is missing (see rotaryTables)`)
-  return table
 }
 
 /** Rotates the first features of each head in `[N, heads * H]` by its position `[N, 1]`. */

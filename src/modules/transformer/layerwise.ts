@@ -7,10 +7,10 @@
  * therefore runs in its own graphs: one forward, and one for recomputation and the backward pass.
  * Layers with equal arithmetic share them, so compilation takes less time as well.
  */
+
+import { type Jitted, jit, type ValueAndGrad, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { type Jitted, jit } from '../../engine/jit.js'
-import { discard, scope } from '../../engine/scope.js'
-import { type ValueAndGrad, valueAndGrad } from '../../engine/valueAndGrad.js'
 import type { DecoderConfig } from './config.js'
 import { decoderLayer, embedTokens, finalNorm, segmentTokens } from './forward.js'
 import { likeLayer, paramParts, renamedTo } from './layers.js'

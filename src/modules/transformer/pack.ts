@@ -1,7 +1,8 @@
 /** Padding of ragged prompts and completions to the arrays of compiled functions. */
+
+import type { VaryingAxes } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Completions, distinctPrompts, sharedRows } from '../../data/completions.js'
-import type { VaryingAxes } from '../../engine/jit.js'
 import type { DecoderConfig } from './config.js'
 import { filledPlaces } from './filledPlaces.js'
 import { rotaryTables } from './rotaryTables.js'

@@ -1,6 +1,7 @@
 /** Cosines and sines of the rotary embeddings of a model. */
+
+import type { RotaryTable } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import type { RotaryTable } from '../../engine/ops/rotary.js'
 import type { DecoderConfig, RopeScaling, RotaryDescription } from './config/description.js'
 
 /** Tables by name: `global`, and `local` if layers with a window use other angles. */
@@ -115,3 +116,10 @@ export const rotaryTables = (config: DecoderConfig, length: number, options: Rot
       tableOf(rotary, length, options.sequenceLength ?? length),
     ]),
   )
+
+/** Returns a table by its name. Throws an Error if the model has none of it. */
+export const tableNamed = (tables: RotaryTables, name: string): RotaryTable => {
+  const table = tables[name]
+  if (table === undefined) throw new Error(`forward: the rotary table '${name}' is missing (see rotaryTables)`)
+  return table
+}

@@ -1,6 +1,7 @@
 /** The forward pass over given completions, for training and reference models. */
+
+import { MASKED } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { MASKED } from '../../engine/ops/attention.js'
 import type { DecoderConfig } from './config.js'
 import type { FilledPlaces } from './filledPlaces.js'
 import { forwardSegment, type LayerCache, logitsOf, type Segment } from './forward.js'

@@ -1,9 +1,9 @@
 /** Compiled log-probabilities of given completions, in parts of bounded size. */
+
+import { gatherLogProbs, jit } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Completions, sharedRows } from '../../data/completions.js'
-import { jit } from '../../engine/jit.js'
-import { gatherLogProbs } from '../../engine/ops/logProbs.js'
-import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from './config.js'
 import { checkCompletions, filledBatch, packCompletions, varyingPlaces } from './pack.js'
 import type { Params } from './params.js'

@@ -1,7 +1,7 @@
 /** Conversion of estimators on arrays to functions of batches. */
+
+import { checkOptions, meanOf, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { meanOf } from '../../core/moments.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { set } from '../../data/tensorDict/edit.js'

@@ -1,6 +1,7 @@
 /** Advantages of one's own: functions of arrays, and functions of batches. */
+
+import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { checkOptions } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'

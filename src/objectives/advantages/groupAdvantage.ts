@@ -1,6 +1,5 @@
+import { checkOptions, meanOf, normOf, notAWeight, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { meanOf, normOf } from '../../core/moments.js'
-import { checkOptions, notAWeight, refuse } from '../../core/options.js'
 import { GROUP_ADVANTAGE_OPTIONS } from '../optionKinds.js'
 
 /** A group that cannot be used: it is empty, or a return is NaN or infinite. */

@@ -1,4 +1,4 @@
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { MC_ADVANTAGE_OPTIONS } from '../optionKinds.js'
 import type { Advantage } from './advantage.js'
 import { batchAdvantage, type GroupRule } from './batchAdvantage.js'

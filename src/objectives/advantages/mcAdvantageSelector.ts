@@ -1,5 +1,5 @@
 /** Selection of trajectories from a group that is larger than what is learned from. */
-import { checkOptions, refuse } from '../../core/options.js'
+import { checkOptions, refuse } from '@tandem-rl/base'
 import { MC_ADVANTAGE_SELECTOR_OPTIONS } from '../optionKinds.js'
 
 /** The size of the selection, and exclusive bounds of its mean return. */

@@ -1,8 +1,8 @@
 /** Advantages from the return of whole completions: the same value for every token. */
+
+import { checkOptions, meanOf, normOf, notAWeight, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { meanOf, normOf } from '../../core/moments.js'
-import { checkOptions, notAWeight, refuse } from '../../core/options.js'
 import {
   GPG_ADVANTAGE_OPTIONS,
   OPO_ADVANTAGE_OPTIONS,

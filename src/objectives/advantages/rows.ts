@@ -1,6 +1,7 @@
 /** Rewards of completions, token by token, on plain arrays in float64. */
+
+import { meanOf, normOf } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { meanOf, normOf } from '../../core/moments.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 
 /** Numbers for each token: one row for each completion, of any lengths. */

@@ -2,9 +2,10 @@
  * Trajectories that were split into several rows, such as conversations with folded context:
  * rewards and advantages across the segments.
  */
+
+import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { checkOptions } from '../../core/options.js'
 import { SEGMENT_GAE_OPTIONS, SEGMENT_REWARDS_OPTIONS, SEGMENT_REWARDS_RULES } from '../optionKinds.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 import {

@@ -1,6 +1,6 @@
 /** Advantages of batches with a value function. */
 
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { GAE_OPTIONS, V_TRACE_OPTIONS } from '../optionKinds.js'

@@ -1,7 +1,8 @@
 /** Aggregation of token losses to the loss of a batch. */
+
+import { refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { refuse } from '../../core/options.js'
-import { masked, maskedSum } from '../../engine/masked.js'
+import { masked, maskedSum } from '../../data/tensorDict/masked.js'
 
 /**
  * The reduction of token losses to one number. `x` is the loss, `m` the mask, `N` the tokens and

@@ -1,6 +1,6 @@
+import { checkOptions } from '@tandem-rl/base'
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
-import { stopGradient } from '../../engine/stopGradient.js'
 import { CLIPPED_SURROGATE_OPTIONS } from '../optionKinds.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'

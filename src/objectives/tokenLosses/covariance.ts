@@ -2,10 +2,11 @@
  * Objectives that restrain the few tokens that change the entropy most: those with both a large
  * advantage and a large log-probability.
  */
+
+import { checkOptions } from '@tandem-rl/base'
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
-import { maskedMean } from '../../engine/masked.js'
-import { stopGradient } from '../../engine/stopGradient.js'
+import { maskedMean } from '../../data/tensorDict/masked.js'
 import { CLIP_COV_OPTIONS, KL_COV_OPTIONS } from '../optionKinds.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
 import { absolute } from './klForms.js'

@@ -1,5 +1,5 @@
+import { checkOptions } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
 import { DRO_OPTIONS } from '../optionKinds.js'
 import type { TokenObjective } from './tokenObjective.js'
 

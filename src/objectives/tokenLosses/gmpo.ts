@@ -1,6 +1,6 @@
+import { checkOptions } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
-import { maskedRowMean } from '../../engine/masked.js'
+import { maskedRowMean } from '../../data/tensorDict/masked.js'
 import { GMPO_OPTIONS } from '../optionKinds.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 

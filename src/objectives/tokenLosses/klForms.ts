@@ -1,6 +1,7 @@
 /** Estimators of the KL divergence from the log-probabilities of sampled tokens. */
+
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { stopGradient } from '../../engine/stopGradient.js'
 
 /**
  * An estimator. With `d = log pi - log q` for the trained policy and another one: `k1` is `d`,

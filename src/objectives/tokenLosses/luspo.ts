@@ -1,4 +1,4 @@
-import { checkOptions } from '../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { LUSPO_OPTIONS } from '../optionKinds.js'
 import { type GSPOOptions, gspo } from './gspo.js'
 import type { TokenObjective } from './tokenObjective.js'

@@ -1,5 +1,5 @@
+import { checkOptions } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
 import { SAPO_OPTIONS } from '../optionKinds.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 

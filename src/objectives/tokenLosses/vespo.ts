@@ -1,7 +1,7 @@
+import { checkOptions } from '@tandem-rl/base'
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
-import { masked } from '../../engine/masked.js'
-import { stopGradient } from '../../engine/stopGradient.js'
+import { masked } from '../../data/tensorDict/masked.js'
 import { VESPO_OPTIONS, VESPO_WEIGHT_OPTIONS } from '../optionKinds.js'
 import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 

@@ -1,5 +1,5 @@
+import { checkOptions } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { ADAFACTOR_OPTIONS } from '../optionKinds.js'
 import { configured, type RateOptions } from './learningRate.js'

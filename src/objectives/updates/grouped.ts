@@ -1,5 +1,5 @@
+import { checkOptions, notAWeight, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions, notAWeight, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { GROUPED_OPTIONS, PARAMETER_GROUP_OPTIONS } from '../optionKinds.js'
 import { configured, type RateOptions } from './learningRate.js'

@@ -1,7 +1,6 @@
 /** The learning rate that an optimizer is configured with. */
 
-import { notAWeight, refuse } from '../../core/options.js'
-import type { Schedule } from '../../core/schedule.js'
+import { notAWeight, refuse, type Schedule } from '@tandem-rl/base'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Optimizer } from './optimizer.js'
 

@@ -1,5 +1,5 @@
+import { checkOptions, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { MUON_OPTIONS } from '../optionKinds.js'
 import { configured, type RateOptions } from './learningRate.js'

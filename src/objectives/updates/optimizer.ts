@@ -1,6 +1,7 @@
 /** Optimizers as pairs of pure functions over named tensors. */
+
+import type { Schedule } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import type { Schedule } from '../../core/schedule.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { NamedTensors } from '../../data/weights.js'
 

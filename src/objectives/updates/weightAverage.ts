@@ -1,5 +1,5 @@
+import { checkOptions } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import { checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { WEIGHT_AVERAGE_KINDS, WEIGHT_AVERAGE_OPTIONS } from '../optionKinds.js'
 import { mapNamed } from './optimizer.js'

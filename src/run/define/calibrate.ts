@@ -1,7 +1,6 @@
 /** Measures the learning of one batch, to choose threads and micro-batches for this machine. */
-import type { Clock } from '../../core/capabilities.js'
-import { median } from '../../core/quantile.js'
-import type { EngineThreads } from '../../engine/threads.js'
+import { type Clock, median } from '@tandem-rl/base'
+import type { EngineThreads } from '@tandem-rl/tfjs-onnxruntime'
 import {
   type Calibration,
   type Candidate,

@@ -1,9 +1,7 @@
 /** Builds the parts of a run from settings. A setting left open takes the algorithm's default. */
 
+import { constant, cosine, keyFromSeed, linear, refuse, type Schedule, unknownName, warmUp } from '@tandem-rl/base'
 import { segmentAdvantage } from '../../collectors/segmentRows.js'
-import { keyFromSeed } from '../../core/key.js'
-import { refuse, unknownName } from '../../core/options.js'
-import { constant, cosine, linear, type Schedule, warmUp } from '../../core/schedule.js'
 import { REWARD_KL_FORMS, type RewardKLForm } from '../../data/rewardKL.js'
 import { checkOverlong, type OverlongOptions } from '../../envs/rewards/overlong.js'
 import type { LocalLearnerOptions } from '../../learners/localLearner.js'

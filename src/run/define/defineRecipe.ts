@@ -1,8 +1,7 @@
 /** Definitions of recipes: whole ones, and short ones of a task or of the user's agent. */
+
+import { checkOptions, child, type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
 import type { z } from 'zod'
-import { orThrow } from '../../core/failure.js'
-import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import type { Without } from '../../data/needs.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import type { Task, TaskSource } from '../../data/task.js'

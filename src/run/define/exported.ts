@@ -1,7 +1,7 @@
 /** Exports the trained weights in the formats of other tools. */
 
-import type { FileContents } from '../../core/capabilities.js'
-import { scope } from '../../engine/scope.js'
+import type { FileContents } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { LocalLearner } from '../../learners/localLearner.js'
 import type { LoraOptions } from '../../learners/trainable.js'
 import { mergeLora } from '../../modules/lora/adapter.js'

@@ -2,27 +2,29 @@
  * Makes small models for new tasks: tokenizer and decoder from scratch, then supervised training.
  */
 
+import {
+  type Clock,
+  type ConfigFailure,
+  checkOptions,
+  cosine,
+  countOf,
+  keyFromSeed,
+  type ModelFailure,
+  warmUp,
+} from '@tandem-rl/base'
+import { harmless, liveClock } from '@tandem-rl/base/host'
+import type { History, TokenizerProgress } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../../core/capabilities.js'
-import { countOf } from '../../core/countOf.js'
-import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
-import { keyFromSeed } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
-import { cosine, warmUp } from '../../core/schedule.js'
 import type { LearnerFailure } from '../../learners/learner.js'
 import { localLearner } from '../../learners/localLearner.js'
 import { chatBatch } from '../../learners/textBatch.js'
-import { liveClock } from '../../live/clock.js'
-import { harmless } from '../../live/thrown.js'
 import { type NewModelOptions, newModel } from '../../modules/pretrained/newModel.js'
 import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { SFTLoss } from '../../objectives/sftLoss.js'
 import { adamW } from '../../objectives/updates/adamW.js'
-import type { History } from '../../text/history/history.js'
-import type { TokenizerProgress } from '../../text/tokenizer/bytePairEncoding.js'
 import { MAKE_MODEL_OPTIONS, TRAIN_MODEL_OPTIONS } from '../optionKinds.js'
 
 /** A stage of supervised training on conversations. Each stage has a new optimizer. */

@@ -1,13 +1,13 @@
 /** Parts that runs of an environment and runs of the user's agent share. */
 
+import { orThrow } from '@tandem-rl/base'
+import { liveMachine } from '@tandem-rl/base/host'
 import type { WeightUpdater } from '../../collectors/weightSync.js'
-import { orThrow } from '../../core/failure.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { MemoryEstimate } from '../../learners/memoryEstimate.js'
 import { memoryEstimate, requireMemory } from '../../learners/memoryEstimate.js'
-import { liveMachine } from '../../live/machine.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import type { Advantage } from '../../objectives/advantages/advantage.js'

@@ -1,14 +1,13 @@
 /** Trials of a policy-gradient run: separate learners on synthetic rows. */
 
-import { orThrow } from '../../core/failure.js'
-import { child, type Key, keyFromSeed, uniforms } from '../../core/key.js'
+import { child, type Key, keyFromSeed, orThrow, uniforms } from '@tandem-rl/base'
+import { liveMachine } from '@tandem-rl/base/host'
 import { data, type Ragged, ragged } from '../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type LocalLearner, localLearner } from '../../learners/localLearner.js'
 import { memoryEstimate } from '../../learners/memoryEstimate.js'
 import { microBatches } from '../../learners/steps/microBatches.js'
 import { stepRows } from '../../learners/steps/tokenRows.js'
-import { liveMachine } from '../../live/machine.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import type { RolloutEntries } from '../../objectives/lossRows.js'
 import type { LearningTrials } from './calibrate.js'

@@ -1,6 +1,7 @@
 /** The reference model of a run's KL term, and the time that it takes. */
+
+import { liveClock } from '@tandem-rl/base/host'
 import type { LogProbModel } from '../../data/policy.js'
-import { liveClock } from '../../live/clock.js'
 import type { AnyLoss } from '../../objectives/loss.js'
 import type { AnyRun } from '../parts/run.js'
 import type { PolicySettings } from '../parts/settings.js'

@@ -1,8 +1,8 @@
 /** Samples on servers: `tandem serve` or vLLM. */
+
+import { checkOptions, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { vLLMUpdater } from '../../collectors/updaters/vLLMUpdater.js'
-import { orThrow } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveFiles } from '../../live/files.js'
 import { temporaryFolder } from '../../live/temporaryFolder.js'

@@ -1,12 +1,12 @@
 /** Runs of self-play: one policy in all seats, and old weights of it as opponents. */
+
+import { checkOptions, child, type Key, keyFromSeed, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { roleAdvantage } from '../../collectors/roleAdvantage.js'
 import type { WeightUpdater } from '../../collectors/weightSync.js'
-import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import type { LogProbModel, Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { Env } from '../../envs/base/env.js'

@@ -1,15 +1,13 @@
 /** The exact policy of a language model in a small game, by the probabilities of its replies. */
-import { orThrow } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
+
+import { checkOptions, orThrow } from '@tandem-rl/base'
+import { encodeRendered, History, message, render } from '@tandem-rl/text'
 import type { LogProbModel } from '../../data/policy.js'
 import { ragged, raggedRows } from '../../data/tensorDict/leaf.js'
 import { type GamePolicy, nashConv } from '../../envs/games/exactValues.js'
 import { type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { defaultGamePrompt, type PromptScene } from '../../envs/games/gameEnv.js'
 import type { ModelText } from '../../modules/pretrained/pretrained.js'
-import { History, message } from '../../text/history/history.js'
-import { render } from '../../text/template/chatTemplate.js'
-import { encodeRendered } from '../../text/tokenizer/textTokenizer.js'
 import type { Evaluator } from '../metrics/evaluation.js'
 import { MODEL_DECISIONS_OPTIONS, NASH_CONV_EVALUATOR_OPTIONS } from '../optionKinds.js'
 

@@ -1,19 +1,26 @@
 /** Weights of earlier updates, as opponents and as references. */
+
+import {
+  checkOptions,
+  child,
+  type FileFailure,
+  type Files,
+  type HostArray,
+  type Key,
+  type ModelFailure,
+  refuse,
+  uniformInteger,
+} from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../../core/failure.js'
-import type { HostArray } from '../../core/hostArray.js'
-import { child, type Key, uniformInteger } from '../../core/key.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import { fileProblem } from '../../data/folderFiles.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Learner } from '../../learners/learner.js'
 import { hostArrays, makeParams } from '../../modules/pretrained/pretrained.js'
 import { WEIGHT_POOL_OPTIONS } from '../optionKinds.js'

@@ -1,9 +1,9 @@
 /** Run folders of jobs on a Ray cluster. */
+
+import { describe, FailureError, type Files, type Locks, orThrow, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Files, Locks, Timers } from '../../core/capabilities.js'
-import { describe, FailureError, orThrow } from '../../core/failure.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { startNow } from '../store/machineRecord.js'

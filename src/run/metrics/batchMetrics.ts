@@ -1,10 +1,11 @@
 /** Metrics of a collected batch, per trajectory and averaged. */
+
+import type { History } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { readExtraParts } from '../../envs/transforms/extraParts.js'
 import { rewardKey } from '../../envs/transforms/rewardEntries.js'
-import type { History } from '../../text/history/history.js'
 import { itemsAt, raggedAt } from './batchEntries.js'
 import { plainRewards } from './environmentReward.js'
 

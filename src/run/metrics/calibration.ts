@@ -1,6 +1,7 @@
 /** Candidates for threads and micro-batches, and the choice among them by measured times. */
+
+import { median } from '@tandem-rl/base'
 import { z } from 'zod'
-import { median } from '../../core/quantile.js'
 
 const count = z.number().int().positive()
 

@@ -1,9 +1,10 @@
 /** The reward of an environment, before a run subtracts length and KL penalties from it. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { scope } from '../../engine/scope.js'
 import { addReward } from '../../envs/base/env.js'
 import { type Transform, transform } from '../../envs/transforms/transform.js'
 

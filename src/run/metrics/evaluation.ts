@@ -1,15 +1,14 @@
 /** Evaluators: named measurements of a run, each with its own environment and policy. */
+
+import { checkOptions, child, type Key, orThrow, refuse } from '@tandem-rl/base'
+import { lastMessage, textOf } from '@tandem-rl/text'
 import { LLMCollector } from '../../collectors/llmCollector.js'
-import { orThrow } from '../../core/failure.js'
-import { child, type Key } from '../../core/key.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import type { WithInputs } from '../../data/inputs.js'
 import type { Absent, Needs } from '../../data/needs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { IdentifiedRows } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Env } from '../../envs/base/env.js'
-import { lastMessage, textOf } from '../../text/history/history.js'
 import { EVALUATOR_OPTIONS } from '../optionKinds.js'
 import { historyAfter, type TrajectoryNumbers, textAt, trajectoryNumbers } from './batchMetrics.js'
 

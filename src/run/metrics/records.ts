@@ -1,7 +1,8 @@
 /** The records of a run: steps, evaluations, trajectories, and the final summary. */
+
+import type { EngineReport } from '@tandem-rl/tfjs-onnxruntime'
 import type { SamplingCounts } from '../../collectors/dynamicSampling.js'
 import { bestEvaluation, rankingScore, type ScoredEvaluation } from '../../data/runLayout.js'
-import type { EngineReport } from '../../engine/report.js'
 import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
 import type { BatchMetrics } from './batchMetrics.js'
 import type { EvaluationResult, Measure, Scores } from './evaluation.js'

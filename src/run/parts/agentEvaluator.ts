@@ -1,11 +1,11 @@
 /** Evaluates the user's agent: the same program on held-out tasks. */
+
+import { child, orThrow } from '@tandem-rl/base'
+import { lastMessage, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { orThrow } from '../../core/failure.js'
-import { child } from '../../core/key.js'
 import type { AgentAttempt } from '../../data/capture/agent.js'
 import { rowInputs } from '../../data/inputs.js'
 import type { Task, TaskSource } from '../../data/task.js'
-import { lastMessage, textOf } from '../../text/history/history.js'
 import {
   type EvaluationResult,
   type Evaluator,

@@ -1,5 +1,7 @@
 /** Plays groups of attempts of the user's agent, scores them, and makes batches of them. */
 
+import { child, countOf, describe, type Key, ownValue } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -7,10 +9,6 @@ import { type CapturedEntries, capturedBatch } from '../../collectors/captured.j
 import type { Collected, CollectorFailure } from '../../collectors/llmCollector.js'
 import type { CollectorPosition } from '../../collectors/rollouts/lockstep.js'
 import type { CollectedBatch } from '../../collectors/rollouts/turnRows.js'
-import { countOf } from '../../core/countOf.js'
-import { describe } from '../../core/failure.js'
-import { child, type Key } from '../../core/key.js'
-import { ownValue } from '../../core/ownValue.js'
 import type { AgentAttempt, OpenAgent } from '../../data/capture/agent.js'
 import type { CapturedSession } from '../../data/capture/session.js'
 import type { LogProbModel } from '../../data/policy.js'
@@ -19,7 +17,6 @@ import type { Task, TaskSource } from '../../data/task.js'
 import { data, type Ragged, ragged, raggedRows } from '../../data/tensorDict/leaf.js'
 import { assign } from '../../data/tensorDict/merge.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { own, scope } from '../../engine/scope.js'
 import type { EnvFailure } from '../../envs/base/env.js'
 import { type AgentReward, lastConversation, scoreAttempt } from './agentReward.js'
 

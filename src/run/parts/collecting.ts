@@ -1,4 +1,7 @@
 /** Batches collected from an environment, alternating with training or overlapped with it. */
+
+import { type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
+import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -7,13 +10,10 @@ import { dynamicSampling, type SamplingCounts, type SamplingRule } from '../../c
 import { type Collected, type CollectorFailure, LLMCollector } from '../../collectors/llmCollector.js'
 import type { CollectorPosition } from '../../collectors/rollouts/lockstep.js'
 import type { CollectedBatch } from '../../collectors/rollouts/turnRows.js'
-import { orThrow } from '../../core/failure.js'
-import { type Key, keyFromSeed } from '../../core/key.js'
 import type { GroupEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { Owned } from '../../engine/scope.js'
 import type { Env } from '../../envs/base/env.js'
 import { openAhead } from './ahead.js'
 import type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceStart } from './source.js'

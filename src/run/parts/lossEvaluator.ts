@@ -1,10 +1,9 @@
 /** Evaluators for runs that train on data sets: the loss on held-out rows. */
 
-import { orThrow } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
+import { checkOptions, orThrow } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { assign } from '../../data/tensorDict/merge.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { own, scope } from '../../engine/scope.js'
 import type { LocalLearner } from '../../learners/localLearner.js'
 import { type EvaluationResult, type Evaluator, HELD_OUT } from '../metrics/evaluation.js'
 import { LOSS_EVALUATOR_OPTIONS } from '../optionKinds.js'

@@ -1,6 +1,9 @@
 /**
  * Distributed runs: workers play the rollouts, and a shared queue replaces the run's own collector.
  */
+
+import { checkOptions, orThrow, refuse } from '@tandem-rl/base'
+import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -14,14 +17,11 @@ import {
   QUEUE_START,
   type QueueCollector,
 } from '../../collectors/workers/queueCollector.js'
-import { orThrow } from '../../core/failure.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { changedInputs, type Inputs } from '../../data/inputs.js'
 import type { TokenPrompt } from '../../data/policy.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { Owned } from '../../engine/scope.js'
 import type { OverlapRecord } from '../metrics/records.js'
 import { QUEUED_RUN_OPTIONS } from '../optionKinds.js'
 import type { AnyRun } from './run.js'

@@ -1,9 +1,10 @@
 /** Recipes: functions from validated, documented settings to a run. */
+
+import { nearestName, unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Agent } from '../../agents/agent.js'
 import type { MessagesRow } from '../../agents/conversations.js'
-import { nearestName, unknownName } from '../../core/options.js'
 import type { TaskSource } from '../../data/task.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
 import type { OpenTraining } from './remoteTraining.js'

@@ -1,8 +1,7 @@
 /** Training on a server: what a run needs of it, and the settings that it can follow. */
 
+import { type Key, refuse } from '@tandem-rl/base'
 import type { WeightUpdater } from '../../collectors/weightSync.js'
-import type { Key } from '../../core/key.js'
-import { refuse } from '../../core/options.js'
 import type { LogProbModel, Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { Learner } from '../../learners/learner.js'

@@ -1,12 +1,12 @@
 /** Samples completions of one question. */
+
+import { checkOptions, type Key } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import type { PolicyFailure, StopReason } from '../../data/policy.js'
 import { data, raggedRow } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { scope } from '../../engine/scope.js'
 import type { EnvFailure } from '../../envs/base/env.js'
 import { ChatEnv } from '../../envs/chatEnv.js'
 import { tokenEnv } from '../../envs/tokenEnv.js'

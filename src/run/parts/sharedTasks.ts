@@ -1,6 +1,7 @@
 /** Tasks that a run would both train on and evaluate. */
+
+import { plainNumbers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { plainNumbers } from '../../core/json.js'
 import type { IdentifiedRows } from '../../data/task.js'
 import { type Evaluator, HELD_OUT } from '../metrics/evaluation.js'
 

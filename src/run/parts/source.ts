@@ -1,13 +1,14 @@
 /** Batch sources: the interface between a run and the origin of its batches. */
+
+import type { Failure } from '@tandem-rl/base'
+import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { SamplingCounts } from '../../collectors/dynamicSampling.js'
 import type { StaleRule } from '../../collectors/overlap/overlapState.js'
-import type { Failure } from '../../core/failure.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { WithInputs } from '../../data/inputs.js'
 import type { IdentifiedRows } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { Owned } from '../../engine/scope.js'
 import type { OverlapRecord } from '../metrics/records.js'
 
 /** A batch, and the position after it. */

@@ -1,10 +1,10 @@
 /** The training and evaluation tasks of a run. */
+
+import { checkOptions, child, type Key, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { GSM8K } from '../../data/datasets/gsm8k.js'
 import { type DatasetAccess, type DatasetFailure, openDataset } from '../../data/datasets/open.js'
 import { type Columns, type DatasetFormat, withColumns } from '../../data/datasets/rows.js'

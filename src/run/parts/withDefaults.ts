@@ -1,6 +1,7 @@
 /** Overrides the defaults of shared settings. */
+
+import { unknownName } from '@tandem-rl/base'
 import { z } from 'zod'
-import { unknownName } from '../../core/options.js'
 import type { SettingsSchema } from './recipe.js'
 
 /** A record with some of its fields, and some of the fields of nested records. */

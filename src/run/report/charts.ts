@@ -1,5 +1,5 @@
 /** The charts of a run's report, as data for the page. */
-import { ownValue } from '../../core/ownValue.js'
+import { ownValue } from '@tandem-rl/base'
 import type { EvaluationRecord, StepRecord } from '../metrics/records.js'
 
 /** The most steps in a chart. All records are in metrics.jsonl. */

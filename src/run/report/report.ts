@@ -1,13 +1,9 @@
 /** The report of a run: one self-contained HTML page. */
 
+import { countOf, type FileFailure, type Files, htmlText, pagePolicy, scriptJson, visibleText } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { countOf } from '../../core/countOf.js'
-import type { FileFailure } from '../../core/failure.js'
-import { htmlText, pagePolicy, scriptJson } from '../../core/html.js'
-import { visibleText } from '../../core/visibleText.js'
-import { liveDigest } from '../../live/digest.js'
 import { liveFiles } from '../../live/files.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from '../metrics/alarms.js'
 import {

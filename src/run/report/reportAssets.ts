@@ -1,12 +1,12 @@
 /**
  * The assets of the report. Bundles for browsers have `browser/reportAssets.ts` in its place.
  */
+
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import type { FileFailure, Files } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure } from '../../core/failure.js'
 
 /** Scripts and styles of the report. */
 export interface ReportAssets {

@@ -1,16 +1,16 @@
 /** Saved batches of steps, for inspection and replay. */
+
+import type { FileContents, FileFailure, Files } from '@tandem-rl/base'
+import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { FileContents, Files } from '../../core/capabilities.js'
-import type { FileFailure } from '../../core/failure.js'
 import { readTensorDict, type TensorDictReadFailure } from '../../data/codecs/tensorDictFile.js'
 import { tensorDictParts } from '../../data/codecs/tensorDictFileWrite.js'
 import { inOrder, stepName } from '../../data/runLayout.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { Owned } from '../../engine/scope.js'
 import type { Alarm } from '../metrics/alarms.js'
 import type { TrajectoryRecord } from '../metrics/records.js'
 

@@ -1,14 +1,12 @@
 /**
  * Checkpoints: everything a run needs to resume exactly, in one folder that is written atomically.
  */
+
+import { type Digest, type FileFailure, type Files, type ModelFailure, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Files } from '../../core/capabilities.js'
-import type { Digest } from '../../core/digest.js'
-import type { FileFailure, ModelFailure } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { fileProblem } from '../../data/folderFiles.js'
 import { inOrder, stepName, stepOf } from '../../data/runLayout.js'

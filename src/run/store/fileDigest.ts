@@ -1,9 +1,15 @@
 /** Digests of files, block by block. */
+
+import {
+  type Digest,
+  type FileFailure,
+  type Files,
+  fileFailure,
+  type OpenFile,
+  type RunningDigest,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files, OpenFile } from '../../core/capabilities.js'
-import type { Digest, RunningDigest } from '../../core/digest.js'
-import { type FileFailure, fileFailure } from '../../core/failure.js'
 
 /** Bytes that are read at once. */
 const BLOCK = 2 ** 22

@@ -1,11 +1,10 @@
 /** Records the machine and engine of a run, on which its exact numbers depend. */
+
+import type { FileFailure, Files } from '@tandem-rl/base'
+import { commandLine, liveCalendar, platform, processorName, runtimeVersion } from '@tandem-rl/base/host'
+import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure } from '../../core/failure.js'
-import { engineReport } from '../../engine/report.js'
-import { liveCalendar } from '../../live/clock.js'
-import { commandLine, platform, processorName, runtimeVersion } from '../../live/machine.js'
 import { version } from '../../live/version.js'
 import type { RunPaths, RunStart } from './runFolder.js'
 

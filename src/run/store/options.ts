@@ -1,5 +1,5 @@
 /** The options of `train`. */
-import type { Clock } from '../../core/capabilities.js'
+import type { Clock } from '@tandem-rl/base'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { AlarmLimits } from '../metrics/alarms.js'
 import type { Calibration } from '../metrics/calibration.js'

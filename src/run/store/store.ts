@@ -1,12 +1,11 @@
 /** Run stores: folders that are opened for a new run or to resume one. */
+
+import type { Digest, Files, LockFailure, Locks } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files, Locks } from '../../core/capabilities.js'
-import type { Digest } from '../../core/digest.js'
-import type { LockFailure } from '../../core/failure.js'
 import { changedInputs, type Inputs } from '../../data/inputs.js'
-import { liveDigest } from '../../live/digest.js'
 import { filesBelow } from '../../live/files.js'
 import { liveLocks } from '../../live/lock.js'
 import type { EvaluationRecord, StepRecord } from '../metrics/records.js'

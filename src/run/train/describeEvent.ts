@@ -1,5 +1,5 @@
 /** Formats the events of a run as lines of text. */
-import { countOf } from '../../core/countOf.js'
+import { countOf } from '@tandem-rl/base'
 import { candidateText } from '../metrics/calibration.js'
 import { type EvaluationRecord, type StepRecord, scoreText } from '../metrics/records.js'
 import type { RunEvent } from './events.js'

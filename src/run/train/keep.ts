@@ -1,5 +1,5 @@
 /** Saves what a run leaves behind: checkpoints and exported weights. */
-import { orThrow } from '../../core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import { bestEvaluation, inOrder, stepName, stepOf } from '../../data/runLayout.js'
 import { type CheckpointState, checkpointFiles, writeCheckpoint } from '../store/checkpoint.js'
 import type { OpenStore } from '../store/store.js'

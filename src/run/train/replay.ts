@@ -1,13 +1,11 @@
 /** Replays one step of a run from the state before it, without changing the run folder. */
 
+import { type Clock, countOf, FailureError, type FileFailure, type Files, orThrow } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Clock, Files } from '../../core/capabilities.js'
-import { countOf } from '../../core/countOf.js'
-import { FailureError, type FileFailure, orThrow } from '../../core/failure.js'
 import { stepName } from '../../data/runLayout.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { liveClock } from '../../live/clock.js'
 import type { StepRecord, UpdateMetrics } from '../metrics/records.js'
 import type { AnyRun } from '../parts/run.js'
 import { BATCH_FILE, type BatchFailure, type ReadBatch, readBatch } from '../store/batchFolder.js'

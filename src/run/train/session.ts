@@ -1,6 +1,5 @@
 /** The state of a run while it executes. */
-import type { Clock, Files } from '../../core/capabilities.js'
-import type { Changing } from '../../core/changing.js'
+import type { Changing, Clock, Files } from '@tandem-rl/base'
 import type { EvaluationRecord, StepRecord } from '../metrics/records.js'
 import type { TrainOptions } from '../store/options.js'
 import type { LineLog } from '../store/runFolder.js'

@@ -1,13 +1,21 @@
 /** Runs a whole training run as a stream of events. */
+
+import {
+  checkOptions,
+  child,
+  describe,
+  FailureError,
+  type FileFailure,
+  type Key,
+  keyFromSeed,
+  orThrow,
+} from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
+import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { describe, FailureError, type FileFailure, orThrow } from '../../core/failure.js'
-import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { stepName } from '../../data/runLayout.js'
-import { engineReport } from '../../engine/report.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
-import { liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { type Alarm, changedInputsAlarm, DEFAULT_ALARM_LIMITS, endingAlarm } from '../metrics/alarms.js'
 import type { EvaluationResult, Evaluator } from '../metrics/evaluation.js'

@@ -1,11 +1,10 @@
 /** Records of trajectories: the turns of a collected batch as JSON values, with their tokens. */
 
+import { argumentsText, type History, type Message, textOf } from '@tandem-rl/text'
 import { type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { TOOL_ERROR } from '../../envs/tools/runCalls.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
-import { argumentsText } from '../../text/history/argumentText.js'
-import { type History, type Message, textOf } from '../../text/history/history.js'
 import { itemsAt, raggedAt } from '../metrics/batchEntries.js'
 import { rewardParts, textAt, trajectoryNumbers } from '../metrics/batchMetrics.js'
 import type { PromptRecord, TrajectoryRecord } from '../metrics/records.js'

@@ -3,10 +3,9 @@
  * the headers claim.
  */
 
+import { jsonSizeProblem, parseJson } from '@tandem-rl/base'
+import { writtenArguments } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { parseJson } from '../../core/json.js'
-import { jsonSizeProblem } from '../../core/jsonSize.js'
-import { writtenArguments } from '../../text/history/writtenArguments.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
 
 /** Bytes up to which a body is read on the thread of the server. */

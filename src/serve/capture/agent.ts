@@ -1,17 +1,24 @@
 /** The user's own agent: its program runs against a server that captures what the model sampled. */
+
+import {
+  ABORTED,
+  type Cancellation,
+  cancellation,
+  checkOptions,
+  FailureError,
+  keyFromSeed,
+  limiter,
+  orThrow,
+  refuse,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { thrownText } from '@tandem-rl/base/host'
+import { type ToolCallFormat, toolCallFormatOf, withToolPrompt } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED, type Cancellation, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { FailureError, orThrow } from '../../core/failure.js'
-import { keyFromSeed } from '../../core/key.js'
-import { limiter } from '../../core/limiter.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../../data/capture/agent.js'
 import type { SessionEnd } from '../../data/capture/session.js'
 import type { Task } from '../../data/task.js'
 import { liveHttpServer } from '../../live/httpServer.js'
-import { thrownText } from '../../live/thrown.js'
-import { withToolPrompt } from '../../text/template/chatTemplate.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/format.js'
 import { CAPTURE_COMMAND_OPTIONS, CAPTURE_FUNCTION_OPTIONS } from '../optionKinds.js'
 import { TOOLS_NOT_SHOWN } from '../requests/chat.js'
 import { apiFailure, errorBody } from '../requests/failure.js'

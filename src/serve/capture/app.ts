@@ -3,17 +3,14 @@
  * them.
  */
 
+import { type Clock, checkOptions, child, type Key } from '@tandem-rl/base'
+import { liveCalendar, liveClock, liveIds } from '@tandem-rl/base/host'
+import { table } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Clock } from '../../core/capabilities.js'
-import { child, type Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
 import { callJson } from '../../data/capture/records.js'
 import type { CapturedSession, SessionEnd } from '../../data/capture/session.js'
-import { liveCalendar, liveClock } from '../../live/clock.js'
-import { liveIds } from '../../live/ids.js'
 import { reportError } from '../../live/reportError.js'
-import { table } from '../../text/boundedSchema.js'
 import { givenKey, isAuthorized } from '../access.js'
 import { serveApp } from '../app.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from '../bodies/body.js'

@@ -1,9 +1,10 @@
 /**
  * One call of a session, answered in the server's protocol and recorded as the engine sampled it.
  */
+
+import { type Clock, child, type Key } from '@tandem-rl/base'
+import { thoughtTagsOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Clock } from '../../core/capabilities.js'
-import { child, type Key } from '../../core/key.js'
 import {
   type CapturedAnswer,
   type CapturedCall,
@@ -11,7 +12,6 @@ import {
   completionStatus,
 } from '../../data/capture/session.js'
 import type { FinishReason, LLMEngine } from '../../data/generation.js'
-import { thoughtTagsOf } from '../../text/toolCalls/thoughts.js'
 import { serveApp } from '../app.js'
 import { chatOfMessages } from '../requests/anthropic.js'
 import { areTagsSpecial, type ChatRequest, type RequestedTools, readThoughts, textBefore } from '../requests/chat.js'

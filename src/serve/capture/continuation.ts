@@ -3,20 +3,20 @@
  * only what is new is encoded.
  */
 
-import * as E from 'fp-ts/lib/Either.js'
-import { joinInts } from '../../core/joinBytes.js'
-import type { CapturedAnswer } from '../../data/capture/session.js'
+import { joinInts } from '@tandem-rl/base'
 import {
   appendMessage,
   History,
   hashHistory,
   type Message,
+  messageOfCalls,
+  runTemplate,
   sameHistory,
+  type TextRange,
   truncateHistory,
-} from '../../text/history/history.js'
-import { runTemplate } from '../../text/template/chatTemplate.js'
-import type { TextRange } from '../../text/textRange.js'
-import { messageOfCalls } from '../../text/toolCalls/callMessage.js'
+} from '@tandem-rl/text'
+import * as E from 'fp-ts/lib/Either.js'
+import type { CapturedAnswer } from '../../data/capture/session.js'
 import type { ChatFields, Conversation, PromptText } from '../requests/messages.js'
 import { mistralId } from '../routes/reading.js'
 

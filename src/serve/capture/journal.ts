@@ -1,11 +1,18 @@
 /**
  * An append-only file of captured sessions. After a crash, every line is either whole or absent.
  */
+
+import {
+  describe,
+  type FileFailure,
+  type Files,
+  type FormatFailure,
+  type LockFailure,
+  type Locks,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files, Locks } from '../../core/capabilities.js'
-import { describe, type FileFailure, type FormatFailure, type LockFailure } from '../../core/failure.js'
 import { type CaptureRecord, type ReadCapture, readCapture, recordLine } from '../../data/capture/records.js'
 import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'

@@ -1,6 +1,7 @@
 /** Runs a user's program on one task: a function, or a process. */
+
+import { joinBytes } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { joinBytes } from '../../core/joinBytes.js'
 import type { Task } from '../../data/task.js'
 import { liveProcesses } from '../../live/processes.js'
 

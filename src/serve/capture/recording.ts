@@ -1,5 +1,5 @@
 /** An engine that reports the tokens it sampled. */
-import { formatKey } from '../../core/key.js'
+import { formatKey } from '@tandem-rl/base'
 import type { CapturedSampling } from '../../data/capture/session.js'
 import type {
   FinishReason,

@@ -1,8 +1,7 @@
 /** The sessions that a capture proxy knows: bounded in number, bytes and idle time. */
+
+import type { Changing, Clock, Key } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Clock } from '../../core/capabilities.js'
-import type { Changing } from '../../core/changing.js'
-import type { Key } from '../../core/key.js'
 import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'
 import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'

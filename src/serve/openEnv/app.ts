@@ -1,7 +1,7 @@
 /** A server of environments in OpenEnv's form: functions from requests and frames to responses. */
+
+import { checkOptions, type FrameReply, type FrameSession, type OpenFrames } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { FrameReply, FrameSession, OpenFrames } from '../../core/frames.js'
-import { checkOptions } from '../../core/options.js'
 import type { TaskSource } from '../../data/task.js'
 import { type Access, accessProblem } from '../access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from '../bodies/body.js'

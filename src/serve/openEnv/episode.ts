@@ -1,17 +1,17 @@
 /** Environments in OpenEnv's form: episodes, frames and routes. */
+
+import { child, type Key, keyFromSeed, namedMessage } from '@tandem-rl/base'
+import { warnThrown } from '@tandem-rl/base/host'
+import { type Message, message, textOf } from '@tandem-rl/text'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
-import { namedMessage } from '../../core/failure.js'
-import { child, type Key, keyFromSeed } from '../../core/key.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import type { Task, TaskSource } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { discard } from '../../engine/scope.js'
 import { endedRows } from '../../envs/base/env.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
-import { warnThrown } from '../../live/thrown.js'
-import { type Message, message, textOf } from '../../text/history/history.js'
 import type { ResetFields } from './schemas.js'
 
 /** The environments that a server plays. */

@@ -1,7 +1,8 @@
 /** JSON schemas of OpenEnv's messages, for checks and for the route `/schema`. */
+
+import type { ThreadPort } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { ThreadPort } from '../../core/capabilities.js'
 import { answerBodies, type BodyThread, bodyThread, readValue } from '../bodies/bodyThread.js'
 
 const metadata = z.record(z.string(), z.unknown())

@@ -1,7 +1,8 @@
 /** Requests of Anthropic's Messages API as chat requests of OpenAI's form. */
+
+import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { boundedList } from '../../text/boundedSchema.js'
 import { type ApiFailure, apiFailure } from './failure.js'
 import { parseFields } from './fields.js'
 import { REQUEST_LIMITS } from './limits.js'

@@ -1,10 +1,17 @@
 /** Requests of `POST /v1/chat/completions`. */
+
+import {
+  hasSpecialTags,
+  lastMessage,
+  type TextTokenizer,
+  type ThoughtSetting,
+  type Thoughts,
+  type ToolCallFormat,
+  textOf,
+  thoughtsAfter,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { lastMessage, textOf } from '../../text/history/history.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
-import { type ThoughtSetting, type Thoughts, thoughtsAfter } from '../../text/toolCalls/thoughts.js'
 import { requestedModel, requestName, sampledPrompts, streamedPromptLogProbs } from './common.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage } from './fields.js'

@@ -1,7 +1,8 @@
 /** Requests of `POST /v1/completions`. */
+
+import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { boundedList } from '../../text/boundedSchema.js'
 import { requestedModel, requestName, type SampledPrompt, sampledPrompts, streamedPromptLogProbs } from './common.js'
 import { type ApiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage, tokenIds } from './fields.js'

@@ -1,7 +1,8 @@
 /** Fields shared by requests of several endpoints, their validation, and unsupported fields. */
+
+import { boundedList, naturalList, table } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { boundedList, naturalList, table } from '../../text/boundedSchema.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import { REQUEST_LIMITS } from './limits.js'
 

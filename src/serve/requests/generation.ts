@@ -1,4 +1,6 @@
 /** Runs checked requests in the engine: ids, abort, early failures, and complete results. */
+
+import { type DecodeState, decodeEnd, decodeNext } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type {
   FinishReason,
@@ -7,7 +9,6 @@ import type {
   PromptLogProbs,
   SamplingParams,
 } from '../../data/generation.js'
-import { type DecodeState, decodeEnd, decodeNext } from '../../text/tokenizer/textTokenizer.js'
 import { type ApiFailure, apiFailure, fromEngine } from './failure.js'
 import type { Served } from './served.js'
 import { merged } from './streams.js'

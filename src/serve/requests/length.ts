@@ -1,6 +1,5 @@
 /** Rejects far too long prompts before all of their text is encoded. */
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import { SLICE, tokensBySlice } from '../../text/tokenizer/tokenLimit.js'
+import { SLICE, type TextTokenizer, tokensBySlice } from '@tandem-rl/text'
 import { type ApiFailure, apiFailure } from './failure.js'
 
 /** Longest accepted prompt with truncation, as a multiple of the context. */

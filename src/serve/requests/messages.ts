@@ -2,13 +2,21 @@
  * Conversations of requests: parsed from OpenAI's format, rendered by the model's template and
  * encoded.
  */
+
+import {
+  boundedList,
+  type ChatTemplate,
+  type History,
+  historyFromOpenAi,
+  lastMessage,
+  type RenderOptions,
+  runTemplate,
+  type TextTokenizer,
+  table,
+  textOf,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { boundedList, table } from '../../text/boundedSchema.js'
-import { type History, lastMessage, textOf } from '../../text/history/history.js'
-import { historyFromOpenAi } from '../../text/history/openAiChat.js'
-import { type ChatTemplate, type RenderOptions, runTemplate } from '../../text/template/chatTemplate.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import { REQUEST_LIMITS } from './limits.js'
 

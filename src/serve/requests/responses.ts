@@ -1,7 +1,8 @@
 /** Requests of OpenAI's Responses API as chat requests. */
+
+import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { boundedList } from '../../text/boundedSchema.js'
 import type { ChatBody } from './anthropic.js'
 import { type ApiFailure, apiFailure } from './failure.js'
 import { parseFields } from './fields.js'

@@ -1,11 +1,9 @@
 /** The configuration and state of a running server, including the requests in progress. */
+
+import { type Calendar, child, type Failure, type Ids, type Key } from '@tandem-rl/base'
+import type { ThoughtSetting, ToolCallFormat } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Calendar, Ids } from '../../core/capabilities.js'
-import type { Failure } from '../../core/failure.js'
-import { child, type Key } from '../../core/key.js'
 import type { AdapterWeights, GenerationEvent, GenerationRequest, LLMEngine } from '../../data/generation.js'
-import type { ToolCallFormat } from '../../text/toolCalls/format.js'
-import type { ThoughtSetting } from '../../text/toolCalls/thoughts.js'
 import type { PromptText, ReadConversation } from './messages.js'
 import type { ResponseMemory } from './responseMemory.js'
 

@@ -1,5 +1,5 @@
 /** Merged streams, and responses with server-sent events. */
-import { condition } from '../../core/condition.js'
+import { condition } from '@tandem-rl/base'
 
 /** An item of a source: a value, or its end. */
 type Arrival<T> = { readonly source: number; readonly result: IteratorResult<T> }

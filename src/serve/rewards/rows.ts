@@ -1,12 +1,10 @@
 /** The completions of a request, with the tasks that they answer. */
+
+import { indexOfText, parseJson, roundedNumber, type ThreadPort } from '@tandem-rl/base'
+import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { ThreadPort } from '../../core/capabilities.js'
-import { parseJson } from '../../core/json.js'
-import { roundedNumber } from '../../core/strictJson.js'
-import { indexOfText } from '../../core/textSearch.js'
 import type { Task } from '../../data/task.js'
-import { boundedList } from '../../text/boundedSchema.js'
 import { answerBodies, type BodyThread, bodyThread, readValue } from '../bodies/bodyThread.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
 import { REQUEST_LIMITS } from '../requests/limits.js'

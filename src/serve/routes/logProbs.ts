@@ -1,6 +1,7 @@
 /** Log-probabilities in the formats of each endpoint. */
+
+import type { TextTokenizer } from '@tandem-rl/text'
 import type { GeneratedToken, PromptLogProbs, TokenLogProb } from '../../data/generation.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
 /** vLLM's lowest log-probability, because JSON has no infinity. */
 const FLOOR = -9999

@@ -1,7 +1,8 @@
 /** `/v1/models`, and loading and unloading of adapters at run time. */
+
+import { describe } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { describe } from '../../core/failure.js'
 import { type ApiFailure, apiFailure, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import type { Served } from '../requests/served.js'

@@ -1,10 +1,14 @@
 /** The thread that reads large requests with prompts, by a tokenizer and template of its own. */
+
+import { orThrow, type ThreadPort } from '@tandem-rl/base'
+import {
+  chatTemplate,
+  type TemplateVariables,
+  type ToolCallFormat,
+  textTokenizer,
+  withToolPrompt,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { ThreadPort } from '../../core/capabilities.js'
-import { orThrow } from '../../core/failure.js'
-import { chatTemplate, type TemplateVariables, withToolPrompt } from '../../text/template/chatTemplate.js'
-import { textTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import type { ToolCallFormat } from '../../text/toolCalls/format.js'
 import { answerBodies, type BodyAnswer, type BodyThread, bodyThread, readValue } from '../bodies/bodyThread.js'
 import type { ApiFailure } from '../requests/failure.js'
 import type { ResponseMemory } from '../requests/responseMemory.js'

@@ -1,8 +1,13 @@
 /** Reads thoughts and calls of tools out of completions, whole or while they are streamed. */
+
+import {
+  type ToolCallReader,
+  type ToolDelta,
+  toolCallReader,
+  type WrittenCall,
+  withMalformedCalls,
+} from '@tandem-rl/text'
 import type { FinishReason } from '../../data/generation.js'
-import { withMalformedCalls } from '../../text/toolCalls/callMessage.js'
-import type { ToolDelta, WrittenCall } from '../../text/toolCalls/machine.js'
-import { type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'
 import type { ChatRequest } from '../requests/chat.js'
 import type { Served } from '../requests/served.js'
 

@@ -1,7 +1,5 @@
 /** Checks what a Tinker server computes: the conformance kit. */
-import { cell } from '../../core/cell.js'
-import { FailureError, orThrow } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
+import { cell, checkOptions, FailureError, orThrow } from '@tandem-rl/base'
 import { liveWebFetch } from '../../live/transport/webFetch.js'
 import type { TinkerFailure, TinkerFetch } from '../client/calls.js'
 import {

@@ -1,6 +1,5 @@
 /** Measures what a Tinker server computes. */
-import type { Cell } from '../../core/cell.js'
-import { orThrow } from '../../core/failure.js'
+import { type Cell, orThrow } from '@tandem-rl/base'
 import type { TinkerTrainer } from '../client/trainer.js'
 import type { AdamParams } from '../protocol/jsonWire.js'
 import { type Datum, floatTensor, integerTensor } from '../protocol/values.js'

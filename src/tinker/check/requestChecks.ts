@@ -1,7 +1,8 @@
 /** Checks of requests: order, repetition, futures, clients at a time, checkpoints and refusals. */
+
+import { orThrow } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { orThrow } from '../../core/failure.js'
-import { liveTimers } from '../../live/clock.js'
 import type { TinkerTrainer } from '../client/trainer.js'
 import {
   ADAM,

@@ -1,5 +1,5 @@
 /** Checks of log-probabilities: of the trainer, of the sampler, and of both. */
-import { orThrow } from '../../core/failure.js'
+import { orThrow } from '@tandem-rl/base'
 import type { TinkerSampler } from '../client/sampler.js'
 import type { TinkerTrainer } from '../client/trainer.js'
 import type { SampledSequence } from '../protocol/values.js'

@@ -1,9 +1,7 @@
 /** Calls of a Tinker server: requests that are sent again after troubles that may pass. */
+
+import { type Cell, cell, errorMessage, type Ids, redact, type Timers } from '@tandem-rl/base'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
-import type { Ids, Timers } from '../../core/capabilities.js'
-import { type Cell, cell } from '../../core/cell.js'
-import { errorMessage } from '../../core/failure.js'
-import { redact } from '../../core/secrets.js'
 
 /**
  * A call of a Tinker server failed.

@@ -1,8 +1,9 @@
 /** Requests whose results are fetched later. */
+
+import type { FormatFailure } from '@tandem-rl/base'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { FormatFailure } from '../../core/failure.js'
 import { PROTOBUF } from '../protocol/protobufWire.js'
 import {
   backoffMs,

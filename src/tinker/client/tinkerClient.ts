@@ -1,14 +1,11 @@
 /** Connects to a Tinker server: sessions, models, samplers and checkpoints. */
+
+import { type Cell, cell, checkOptions, type Ids, redact, type Timers } from '@tandem-rl/base'
+import { liveIds, liveTimers } from '@tandem-rl/base/host'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Ids, Timers } from '../../core/capabilities.js'
-import { type Cell, cell } from '../../core/cell.js'
-import { checkOptions } from '../../core/options.js'
-import { redact } from '../../core/secrets.js'
-import { liveTimers } from '../../live/clock.js'
-import { liveIds } from '../../live/ids.js'
 import { liveWebFetch } from '../../live/transport/webFetch.js'
 import { TINKER_CLIENT_OPTIONS } from '../optionKinds.js'
 import type { TinkerLora } from '../protocol/jsonWire.js'

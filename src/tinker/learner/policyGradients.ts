@@ -1,8 +1,8 @@
 /** Gradients of losses by log-probabilities, and rows as data of the protocol. */
+
+import { stopGradient, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { scope } from '../../engine/scope.js'
-import { stopGradient } from '../../engine/stopGradient.js'
-import { valueAndGrad } from '../../engine/valueAndGrad.js'
 import { lossTensors, stepSums } from '../../learners/steps/stepLoss.js'
 import { listTensors, tokenNumbers } from '../../learners/steps/tokenRows.js'
 import { type Loss, type LossMetrics, type ModelOutputs, scalarsOf, totalLoss } from '../../objectives/loss.js'

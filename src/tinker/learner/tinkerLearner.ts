@@ -1,11 +1,10 @@
 /** A learner whose model is trained by a Tinker server. */
+
+import { checkOptions, formatKey, type Key, type ModelFailure, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { ModelFailure } from '../../core/failure.js'
-import { formatKey, type Key } from '../../core/key.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../data/batchRows.js'
 import { fileProblem } from '../../data/folderFiles.js'
 import { parseJsonAs } from '../../data/schemaJson.js'

@@ -1,7 +1,7 @@
 /** Tokens and costs of the steps of a run on a Tinker server. */
+
+import { cell, checkOptions, refuse } from '@tandem-rl/base'
 import { z } from 'zod'
-import { cell } from '../../core/cell.js'
-import { checkOptions, refuse } from '../../core/options.js'
 import type { TinkerClient } from '../client/tinkerClient.js'
 import { TOKEN_COSTS_OPTIONS } from '../optionKinds.js'
 

@@ -1,10 +1,10 @@
 /** The protobuf form of the Tinker protocol, package `tinker_public` of the Python SDK. */
 
-import { type Either, tryCatch } from 'fp-ts/lib/Either.js'
-import { FailureError, type FormatFailure } from '../../core/failure.js'
-import { joinInts } from '../../core/joinBytes.js'
-import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
 import {
+  FailureError,
+  type FormatFailure,
+  joinInts,
+  type MessageWriter,
   type ProtobufField,
   protobufBytes,
   protobufDouble,
@@ -13,7 +13,9 @@ import {
   protobufIntegers,
   protobufText,
   protobufWork,
-} from '../../core/protobufReader.js'
+  protobufWriter,
+} from '@tandem-rl/base'
+import { type Either, tryCatch } from 'fp-ts/lib/Either.js'
 import { TINKER_REQUEST_LIMITS as MOST } from './limits.js'
 import type {
   Datum,

@@ -1,14 +1,10 @@
 /** The Tinker server as a function from requests to responses. */
 
+import { cell, checkOptions, type Key } from '@tandem-rl/base'
+import { liveCalendar, liveClock, liveDigest, liveIds, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { cell } from '../../core/cell.js'
-import type { Key } from '../../core/key.js'
-import { checkOptions } from '../../core/options.js'
-import { liveCalendar, liveClock, liveTimers } from '../../live/clock.js'
-import { liveDigest } from '../../live/digest.js'
 import { liveFiles } from '../../live/files.js'
-import { liveIds } from '../../live/ids.js'
 import { liveMemory } from '../../live/memory.js'
 import { reportError } from '../../live/reportError.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'

@@ -2,10 +2,11 @@
  * Bodies of requests. Those with data may be large, and are then read on another thread, so that
  * others are answered meanwhile.
  */
+
+import type { ThreadPort } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import type { ThreadPort } from '../../core/capabilities.js'
-import { liveDigest } from '../../live/digest.js'
 import { answerJobs, type ThreadJobs, threadJobs } from '../../live/threadJobs.js'
 import { parseJsonBody, SMALL_BODY } from '../../serve/bodies/body.js'
 import { LARGE_BODIES, unreadBody } from '../../serve/bodies/bodyThread.js'

@@ -1,7 +1,7 @@
 /** The losses that the server computes: sums over tokens, as the Tinker protocol defines them. */
+
+import { gatherLogProbs, stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { gatherLogProbs } from '../../engine/ops/logProbs.js'
-import { stopGradient } from '../../engine/stopGradient.js'
 import { rowLogits } from '../../learners/steps/readout.js'
 import type { StepLoss } from '../../learners/steps/stepGradients.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'

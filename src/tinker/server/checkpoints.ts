@@ -1,12 +1,12 @@
 /**
  * Checkpoints of trained models in a folder: `MODEL/weights/NAME` and `MODEL/sampler_weights/NAME`.
  */
+
+import type { Calendar, Failure, Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Calendar, Files } from '../../core/capabilities.js'
-import type { Failure } from '../../core/failure.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { ADAPTER_CONFIG } from '../../modules/lora/peft.js'
 import { HEAD } from '../../modules/transformer/params.js'

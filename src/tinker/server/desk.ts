@@ -1,8 +1,16 @@
 /** The state of the server: sessions, models, samplers and futures, with limits on all of them. */
+
+import {
+  type Calendar,
+  type Cell,
+  type Clock,
+  child,
+  type Ids,
+  type Key,
+  type Memory,
+  type Timers,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Calendar, Clock, Ids, Memory, Timers } from '../../core/capabilities.js'
-import type { Cell } from '../../core/cell.js'
-import { child, type Key } from '../../core/key.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { shortened } from '../../serve/requests/failure.js'
 import type { DataThread } from './bodies.js'

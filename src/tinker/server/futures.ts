@@ -1,5 +1,5 @@
 /** Results that clients fetch later, by the number of their request. */
-import type { Timers } from '../../core/capabilities.js'
+import type { Timers } from '@tandem-rl/base'
 
 /** The result of a request, in the forms that the wire may carry, and about how large it is. */
 export type FutureResult =

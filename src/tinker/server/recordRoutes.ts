@@ -1,6 +1,7 @@
 /** The routes of metadata: checkpoints, training runs, sessions and archives. */
+
+import { describe } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { describe } from '../../core/failure.js'
 import {
   type CheckpointPath,
   formatTinkerPath,

@@ -1,10 +1,9 @@
 /** The routes that sample: sampling sessions, completions, and log-probabilities of prompts. */
+
+import { cell, describe, keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { cell } from '../../core/cell.js'
-import { describe } from '../../core/failure.js'
-import { keyFromSeed } from '../../core/key.js'
-import { own, scope } from '../../engine/scope.js'
 import { liveFiles } from '../../live/files.js'
 import { samplingParams } from '../../modules/generation/sampling/params.js'
 import { loadAdapter } from '../../modules/lora/peft.js'

@@ -1,5 +1,5 @@
 /** Archives in the format ustar. */
-import { joinBytes } from '../../core/joinBytes.js'
+import { joinBytes } from '@tandem-rl/base'
 
 const BLOCK = 512
 

@@ -2,14 +2,13 @@
  * A model that a client trains: its weights, gradients that wait for the optimizer, and Adam's
  * state.
  */
+
+import { type Failure, type Files, keyFromSeed } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { Failure } from '../../core/failure.js'
-import { keyFromSeed } from '../../core/key.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import { learnerFiles, readLearner } from '../../learners/learnerState.js'
 import { restoredState } from '../../learners/optimizerState.js'
 import { trainable } from '../../learners/trainable.js'

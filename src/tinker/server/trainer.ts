@@ -2,10 +2,11 @@
  * The arithmetic of training: compiled losses, gradients and optimizer steps for all models of one
  * decoder.
  */
+
+import { type Jitted, jit } from '@tandem-rl/tfjs-onnxruntime'
+import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../../data/weights.js'
-import { type Jitted, jit } from '../../engine/jit.js'
-import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import { type StepGradients, stepGradients } from '../../learners/steps/stepGradients.js'
 import { OF_ANY_PLACES, type RowTensors, tensorsOfRows, tokenNumbers } from '../../learners/steps/tokenRows.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'

@@ -1,7 +1,8 @@
 /** The routes that train: models, losses, optimizer steps and checkpoints. */
+
+import { describe, type Failure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { describe, type Failure } from '../../core/failure.js'
 import { formatBytes } from '../../learners/memoryEstimate.js'
 import { liveFiles } from '../../live/files.js'
 import { forwardBackwardOutputJson, type REQUESTS, type TinkerLora } from '../protocol/jsonWire.js'

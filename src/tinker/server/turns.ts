@@ -1,5 +1,5 @@
 /** The order of a model's requests: by their numbers, whatever the order in which they arrive. */
-import type { Timers } from '../../core/capabilities.js'
+import type { Timers } from '@tandem-rl/base'
 
 /** A request of a model. `fail` is called instead of `run` if its turn never comes. */
 interface Turn {

@@ -1,11 +1,12 @@
 /** Reader of the events of agents: `tandem agent run RECIPE --json`. */
+
+import { ownValue } from '@tandem-rl/base'
+import { textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { ownValue } from '../../core/ownValue.js'
 import { agentTask } from '../../data/datasets/agentRows.js'
-import { textOf } from '../../text/history/history.js'
 import { type ForeignReader, readLines } from './foreignLog.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
 import type { ViewedTurn } from './viewedTurn.js'

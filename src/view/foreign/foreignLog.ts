@@ -1,10 +1,10 @@
 /** Logs of other programs as rollouts. */
+
+import type { Failure, Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import type { Files } from '../../core/capabilities.js'
-import type { Failure } from '../../core/failure.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import type { ViewedTurn } from './viewedTurn.js'

@@ -1,6 +1,7 @@
 /** Finds logs of other programs in folders. */
+
+import type { Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Files } from '../../core/capabilities.js'
 import { agentEventsReader } from './agentEvents.js'
 import { arenaReader } from './arena.js'
 import { capturedReader } from './captured.js'

@@ -1,13 +1,14 @@
 /** New weights in the middle of completions of a real decoder. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { type InFlightUpdaterOptions, inFlightUpdater } from '../../../src/collectors/overlap/inFlightUpdater.js'
 import { decoderForms } from '../../../src/collectors/updaters/decoderForms.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { type Ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { find, get } from '../../../src/data/tensorDict/tensorDict.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import type { LocalLLMEngine } from '../../../src/modules/generation/llmEngine.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
 import { enginePolicy, type PolicyEngine } from '../../../src/modules/generation/policy/enginePolicy.js'

@@ -1,10 +1,11 @@
 /** Groups that are sampled ahead, whatever is over first, fails or is called off. */
+
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import type { GroupSource, PlayedTask } from '../../../src/collectors/overlap/sampledGroups.js'
 import { type SamplerAheadOptions, sampleAhead } from '../../../src/collectors/overlap/samplerAhead.js'
-import { orThrow } from '../../../src/core/failure.js'
 import { rightOf } from '../../kit/results.js'
 
 const NO = { _tag: 'Refused', reason: 'no' } as const

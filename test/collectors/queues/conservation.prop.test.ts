@@ -2,6 +2,8 @@
  * Conservation over a shared queue, under any interleaving of workers and trainers that die, and of
  * answers that are lost.
  */
+
+import { orThrow, type Timers } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -21,8 +23,6 @@ import {
   type QueuePosition,
 } from '../../../src/collectors/workers/queueCollector.js'
 import { encodeRollout } from '../../../src/collectors/workers/rolloutBytes.js'
-import type { Timers } from '../../../src/core/capabilities.js'
-import { orThrow } from '../../../src/core/failure.js'
 import { fakeClock } from '../../../src/testing/fakeClock.js'
 import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
 import { useEngine } from '../../kit/engine.js'

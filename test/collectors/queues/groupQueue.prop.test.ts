@@ -1,4 +1,6 @@
 /** A group queue against a model: lists of what was given, delivered and settled. */
+
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -24,7 +26,6 @@ import {
   takeGroups,
   taskOutcome,
 } from '../../../src/collectors/queues/takeGroups.js'
-import { orThrow } from '../../../src/core/failure.js'
 
 type Queue = GroupQueueState<string, string>
 

@@ -1,3 +1,4 @@
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -21,7 +22,6 @@ import {
   takeGroups,
   taskOutcome,
 } from '../../../src/collectors/queues/takeGroups.js'
-import { orThrow } from '../../../src/core/failure.js'
 
 type Queue = GroupQueueState<string, string>
 

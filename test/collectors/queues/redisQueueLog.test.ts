@@ -1,4 +1,7 @@
 /** A queue on a real Redis, whose connections break, whose memory is full, and which dies. */
+
+import { orThrow } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { redisConnection } from '../../../src/collectors/queues/redisConnection.js'
@@ -9,8 +12,6 @@ import {
   type RolloutQueueOptions,
 } from '../../../src/collectors/queues/rolloutQueue.js'
 import { ledger } from '../../../src/collectors/queues/takeGroups.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { liveTimers } from '../../../src/live/clock.js'
 import { manualTime } from '../../kit/manualTime.js'
 import { type Door, doorTo, noRedis, type RedisServer, redisServer } from '../../kit/redisServer.js'
 import { rolloutQueueSuite } from '../../kit/rolloutQueueSuite.js'

@@ -1,7 +1,8 @@
 /** Laws of concurrent collection under every order of ends, failures, hangs and cancellations. */
+
+import type { Timers } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Timers } from '../../../src/core/capabilities.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../../src/data/policy.js'
 import { envFailure } from '../../../src/envs/base/env.js'
 import { type Fault, withFaults } from '../../../src/testing/faults.js'

@@ -1,6 +1,6 @@
+import { FailureError } from '@tandem-rl/base'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { FailureError } from '../../../src/core/failure.js'
 import { find, get } from '../../../src/data/tensorDict/tensorDict.js'
 import { failNth, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'

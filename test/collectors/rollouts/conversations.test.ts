@@ -2,13 +2,14 @@
  * Conversations of many turns with a tool, through real chat templates: tokens are appended, never
  * made again from text.
  */
+
+import { keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
+import { type History, appendMessage as say, textTokenizer, toolResult, trainBytePairEncoding } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import type { HistoryPrompt } from '../../../src/data/policy.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
@@ -21,9 +22,6 @@ import { TemplateTransform } from '../../../src/envs/transforms/templateTransfor
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, transform } from '../../../src/envs/transforms/transform.js'
 import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { type History, appendMessage as say, toolResult } from '../../../src/text/history/history.js'
-import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
-import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
 import { rowsAt, tasks } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 import { ownTemplate } from '../../kit/ownTemplates.js'

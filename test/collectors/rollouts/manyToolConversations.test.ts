@@ -2,19 +2,19 @@
  * 1,000 conversations with tools at once: every one is played to its end or called off, and nothing
  * stays behind.
  */
+
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed, type Limiter, limiter, orThrow, type Timers } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
+import { textOf } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import type { Timers } from '../../../src/core/capabilities.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { type Limiter, limiter } from '../../../src/core/limiter.js'
 import type { TextPrompt } from '../../../src/data/policy.js'
 import { get, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
@@ -24,9 +24,7 @@ import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { liveTimers } from '../../../src/live/clock.js'
 import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { textOf } from '../../../src/text/history/history.js'
 import { END_OF_TURN, tasks, template, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

@@ -1,13 +1,13 @@
 /** Conversations with tools in tokens: tool output is appended and masked out of the loss. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { calculator } from '../../../src/envs/tools/calculator.js'
 import { SimpleToolTransform } from '../../../src/envs/tools/simpleToolTransform.js'

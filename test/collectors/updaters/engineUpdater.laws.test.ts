@@ -2,9 +2,10 @@
  * A machine of states: whatever goes wrong in a push, all servers that may be sampled from have the
  * same weights, and know it.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { EngineClient } from '../../../src/data/engineClient.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
 import type { Fault, ScriptedClient } from '../../kit/scriptedClient.js'

@@ -1,13 +1,14 @@
 /** Pushes into `tandem serve` over real sockets, one of whose servers dies in the middle of one. */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../../src/collectors/updaters/vLLMUpdater.js'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
 import { loadAdapter } from '../../../src/modules/lora/peft.js'

@@ -1,11 +1,12 @@
 /** Pushes of a real decoder into real engines. */
+
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { afterAll, describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../../src/collectors/updaters/vLLMUpdater.js'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
 import { hostArrays, makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import { localClient } from '../../../src/modules/remote/localClient.js'

@@ -1,4 +1,6 @@
 /** Workers and a trainer on one queue, in one process. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
@@ -12,8 +14,6 @@ import {
   runRolloutWorker,
   type WorkerEvent,
 } from '../../../src/collectors/workers/rolloutWorker.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { envFailure } from '../../../src/envs/base/env.js'
 import { fakeClock } from '../../../src/testing/fakeClock.js'

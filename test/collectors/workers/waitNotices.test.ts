@@ -1,11 +1,12 @@
 /** Notices of a trainer that waits for workers. */
+
+import { orThrow } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { addTask, groupQueue, leaseRollout, renewLease } from '../../../src/collectors/queues/groupQueue.js'
 import type { LeaseQueue } from '../../../src/collectors/queues/queueEvents.js'
 import { overdueWorkers } from '../../../src/collectors/queues/takeGroups.js'
 import { waitNotices } from '../../../src/collectors/workers/waitNotices.js'
-import { orThrow } from '../../../src/core/failure.js'
 
 const added: LeaseQueue = orThrow(addTask(groupQueue<null, number>({ groupSize: 2, capacity: 1 }), null))[1]
 

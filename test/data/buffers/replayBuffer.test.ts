@@ -1,9 +1,9 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { PrioritizedSampler } from '../../../src/data/buffers/prioritizedSampler.js'
 import { maxValueWriter, ReplayBuffer, type ReplayBufferState } from '../../../src/data/buffers/replayBuffer.js'
 import { decodeReplayBuffer, encodeReplayBuffer } from '../../../src/data/buffers/replayBufferFile.js'
@@ -12,7 +12,6 @@ import { encodeTensorDict } from '../../../src/data/codecs/tensorDictFileWrite.j
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

@@ -1,9 +1,10 @@
 /** Choices of samplers, compared with TorchRL's numbers and by laws. */
+
 import { readFileSync } from 'node:fs'
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { PrioritizedSampler } from '../../../src/data/buffers/prioritizedSampler.js'
 import { type GroupStrategy, PromptGroupSampler } from '../../../src/data/buffers/promptGroupSampler.js'
 import { RandomSampler, SamplerWithoutReplacement, type StoredRows } from '../../../src/data/buffers/sampler.js'

@@ -1,8 +1,9 @@
 /** Selection of group members and of the next tasks. */
+
 import { readFileSync } from 'node:fs'
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { curriculum, drawTasks, observe, taskWeight } from '../../../src/data/buffers/curriculum.js'
 import {
   type RewardedMember,

@@ -2,7 +2,9 @@
  * Reading Parquet: files that pyarrow wrote (test/golden/generate/parquet.py), whole, cut and
  * damaged.
  */
+
 import { readFileSync } from 'node:fs'
+import { memoryBytes, describe as sentence } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ColumnMetaData, parquetMetadata } from 'hyparquet'
@@ -10,8 +12,6 @@ import { ByteWriter } from 'hyparquet-writer'
 import { writeMetadata } from 'hyparquet-writer/src/metadata.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { memoryBytes } from '../../../src/core/byteSource.js'
-import { describe as sentence } from '../../../src/core/failure.js'
 import { optionalPackage } from '../../../src/data/codecs/optionalPackage.js'
 import { parquetInfo, type ReadParquetOptions, readParquet } from '../../../src/data/codecs/parquet.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'

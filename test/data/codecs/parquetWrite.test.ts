@@ -1,7 +1,7 @@
+import { memoryBytes } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { memoryBytes } from '../../../src/core/byteSource.js'
 import { parquetInfo, readParquet } from '../../../src/data/codecs/parquet.js'
 import type { ParquetType } from '../../../src/data/codecs/parquetTypes.js'
 import { encodeParquet, type ParquetColumn } from '../../../src/data/codecs/parquetWrite.js'

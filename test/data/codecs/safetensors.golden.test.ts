@@ -2,9 +2,10 @@
  * Files that the reference implementation made, and what it says about broken ones.
  * `test/golden/generate/safetensors.py` made both.
  */
+
 import { readFileSync } from 'node:fs'
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
 import { decodeSafetensors, encodeSafetensors } from '../../../src/data/codecs/safetensors.js'
 
 const read = (name: string): Buffer => readFileSync(`test/golden/safetensors/${name}`)

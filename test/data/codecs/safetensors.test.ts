@@ -1,7 +1,7 @@
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
 import {
   decodeSafetensors,
   encodeSafetensors,

@@ -1,7 +1,7 @@
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { left, right } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
 import { decodeSafetensors, encodeSafetensors } from '../../../src/data/codecs/safetensors.js'
 import { allFinite, asInt32, numbersFrom, STORAGE_TYPES, type StoredArray } from '../../../src/data/codecs/storage.js'
 import { anyStoredArray, bitsOf } from '../../kit/storedArrays.js'

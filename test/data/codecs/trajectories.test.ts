@@ -1,8 +1,9 @@
+import { memoryBytes } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { memoryBytes } from '../../../src/core/byteSource.js'
 import {
   decodeTrajectories,
   encodeTrajectories,
@@ -15,7 +16,6 @@ import { set } from '../../../src/data/tensorDict/edit.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { anyTrajectories, collectedBatch } from '../../kit/trajectories.js'
 

@@ -1,9 +1,10 @@
 /** Data sets of agents: AgentFly's JSON list, and what is wrong with bad rows. */
+
+import { orThrow } from '@tandem-rl/base'
+import { textOf } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
 import { inputTasks } from '../../../src/agents/conversations.js'
-import { orThrow } from '../../../src/core/failure.js'
 import { AGENT_ROWS, agentTask } from '../../../src/data/datasets/agentRows.js'
-import { textOf } from '../../../src/text/history/history.js'
 
 const user = (content: string) => [{ role: 'user', content }]
 

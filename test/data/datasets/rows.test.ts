@@ -1,6 +1,6 @@
+import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
 import { describeIssues } from '../../../src/data/codecs/jsonl.js'
 import { GSM8K } from '../../../src/data/datasets/gsm8k.js'
 import { type DatasetFormat, ROWS, tasksOfRows, withColumns } from '../../../src/data/datasets/rows.js'

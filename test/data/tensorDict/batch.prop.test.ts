@@ -1,4 +1,6 @@
 /** The first batch axis beside `tensorDictLaws`: order, empty axes, error messages. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -12,7 +14,6 @@ import { leafEntries } from '../../../src/data/tensorDict/leaves.js'
 import { repeatInterleave, slice, take } from '../../../src/data/tensorDict/selecting.js'
 import { splitEach } from '../../../src/data/tensorDict/splitting.js'
 import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 

@@ -1,10 +1,11 @@
 /** Reports of differences, and the tolerance for close numbers. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { allClose, diff, equals, hash, type Tolerance } from '../../../src/data/tensorDict/compare.js'
 import { data, type Leaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { dynamic, small } from '../../kit/refusals.js'
 

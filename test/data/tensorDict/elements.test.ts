@@ -1,4 +1,6 @@
 /** Batch elements that operations select, number by number, in every kind of leaf. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { ellipsis, type IndexPart, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
@@ -10,7 +12,6 @@ import { flip, repeat, repeatInterleave, roll, take } from '../../../src/data/te
 import { expand, permute } from '../../../src/data/tensorDict/shape.js'
 import { splitEach, splitEvery, splitInto, splitSizes, unbind } from '../../../src/data/tensorDict/splitting.js'
 import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { dynamic } from '../../kit/refusals.js'
 

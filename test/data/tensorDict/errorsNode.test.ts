@@ -1,10 +1,11 @@
 /** Exact error messages of making and reading a TensorDict. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { modify, partitionKeys, remove, rename, select, set } from '../../../src/data/tensorDict/edit.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { absence, get, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { dynamic, itAllows, itRefuses, small, thrownBy } from '../../kit/refusals.js'
 

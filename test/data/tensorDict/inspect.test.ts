@@ -1,10 +1,11 @@
 /** TensorDicts as text and as plain values, to the letter. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { type FormatOptions, format, toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, type Leaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

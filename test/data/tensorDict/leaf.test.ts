@@ -1,3 +1,4 @@
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -19,7 +20,6 @@ import {
   toPadded,
 } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { anyRagged } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 

@@ -2,6 +2,8 @@
  * Law 79: random programs of batch operations give what the same programs give on nested arrays, by
  * definition.
  */
+
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
@@ -12,7 +14,6 @@ import { flip, narrow, repeat, repeatInterleave, roll, take } from '../../../src
 import { expand, flattenAxes, permute, reshape, squeeze, unsqueeze } from '../../../src/data/tensorDict/shape.js'
 import { splitInto, unbind } from '../../../src/data/tensorDict/splitting.js'
 import { batchSize, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../../src/engine/scope.js'
 import { anyTensorDict } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 import { type Coordinates, coordinates, modelOf, type NodeModel, rearranged } from '../../kit/nestedModel.js'

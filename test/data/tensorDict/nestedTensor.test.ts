@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -7,7 +8,6 @@ import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { asNestedTensor, asPaddedTensor } from '../../../src/data/tensorDict/nestedTensor.js'
 import { padSequence } from '../../../src/data/tensorDict/padding.js'
 import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

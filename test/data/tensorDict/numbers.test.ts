@@ -1,4 +1,6 @@
 /** Results of reductions and arithmetic, number by number. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { add, cast, div, lift, mul, sub } from '../../../src/data/tensorDict/arithmetic.js'
@@ -6,7 +8,6 @@ import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { type Over, type Reduction, reduce, reduceMasked } from '../../../src/data/tensorDict/reduce.js'
 import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { dynamic } from '../../kit/refusals.js'
 

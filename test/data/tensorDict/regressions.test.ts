@@ -2,6 +2,8 @@
  * Traps of TensorDict 0.14, by the items of the list in the reference, and of our own earlier
  * versions: none of them is here.
  */
+
+import { discard, liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -19,7 +21,6 @@ import { leafPaths, mapLeaves, nodePaths, zipLeaves } from '../../../src/data/te
 import { assign, merge, mergeWith } from '../../../src/data/tensorDict/merge.js'
 import { find, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
 import { traverseLeavesTask } from '../../../src/data/tensorDict/traverse.js'
-import { discard, liveTensors, scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { dynamic, thrownBy } from '../../kit/refusals.js'
 

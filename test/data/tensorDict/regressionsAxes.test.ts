@@ -2,6 +2,8 @@
  * Defects of Python's tensordict 0.14 with batch axes, by their numbers in the reference. Here each
  * is right or refused.
  */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { ellipsis, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
@@ -12,7 +14,6 @@ import { flip, repeatInterleave, take } from '../../../src/data/tensorDict/selec
 import { expand, flattenAxes, reshape, squeeze, unflattenAxis } from '../../../src/data/tensorDict/shape.js'
 import { splitInto, unbind } from '../../../src/data/tensorDict/splitting.js'
 import { find, isTensorDict, TensorDict, TensorDictError, toNested } from '../../../src/doors/tensordict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

@@ -1,4 +1,6 @@
 /** Identity and sharing of results, and the order of their keys. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { describe, expect, it } from 'vitest'
@@ -31,7 +33,6 @@ import {
   unflattenAxis,
 } from '../../../src/data/tensorDict/shape.js'
 import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { dynamic, rowsOf, small } from '../../kit/refusals.js'
 

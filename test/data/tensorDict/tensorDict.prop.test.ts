@@ -2,6 +2,8 @@
  * Cases of TensorDicts beside the laws of `tensorDictLaws`: messages of refusals, an oracle for law
  * 1, what is shown.
  */
+
+import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -15,7 +17,6 @@ import { mapLeaves } from '../../../src/data/tensorDict/leaves.js'
 import { merge } from '../../../src/data/tensorDict/merge.js'
 import { slice, take } from '../../../src/data/tensorDict/selecting.js'
 import { batchSize, get, isTensorDict, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
-import { discard, scope } from '../../../src/engine/scope.js'
 import { anyTensorDict } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 

@@ -1,4 +1,6 @@
 /** Applicatives and tasks over leaves. */
+
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as O from 'fp-ts/lib/Option.js'
@@ -9,7 +11,6 @@ import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { traverseLeaves, traverseLeavesTask } from '../../../src/data/tensorDict/traverse.js'
-import { liveTensors, scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 import { small } from '../../kit/refusals.js'
 

@@ -1,8 +1,8 @@
+import { appendMessage, type History, message, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agentView, type OthersAs } from '../../../src/envs/agents/agentView.js'
 import { type AgentTurn, byMention, roundRobin, simultaneous } from '../../../src/envs/agents/turnOrder.js'
-import { appendMessage, type History, message, textOf } from '../../../src/text/history/history.js'
 
 const lines = (history: History): readonly string[] =>
   history.messages.map((each) => `${each.role}| ${textOf(each)}`).toArray()

@@ -1,3 +1,4 @@
+import { message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
@@ -7,7 +8,6 @@ import {
   simultaneous,
   type TurnOrder,
 } from '../../../src/envs/agents/turnOrder.js'
-import { message } from '../../../src/text/history/history.js'
 
 const ABC = ['ann', 'bob', 'cat']
 

@@ -1,11 +1,12 @@
 /** A user who is played by a policy. */
+
+import { keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
+import { type History, History as historyOf, message, appendMessage as say, textOf, toolResult } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../../src/data/policy.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
@@ -20,14 +21,6 @@ import { append, transform } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { policyFailure, scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
-import {
-  type History,
-  History as historyOf,
-  message,
-  appendMessage as say,
-  textOf,
-  toolResult,
-} from '../../../src/text/history/history.js'
 import { CHAT_ML_SPEECH, speaker } from '../../kit/agents.js'
 import {
   answered,

@@ -1,7 +1,9 @@
 /** Games: refused calls, chance from keys, text for language models. */
+
+import { child, keyFromSeed } from '@tandem-rl/base'
+import { message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { child, keyFromSeed } from '../../../src/core/key.js'
 import { breakthrough } from '../../../src/envs/games/breakthrough.js'
 import { connectFour } from '../../../src/envs/games/connectFour.js'
 import { defineGame, drawChance, type GameRules, replayGame } from '../../../src/envs/games/game.js'
@@ -15,7 +17,6 @@ import { nim } from '../../../src/envs/games/nim.js'
 import { pig } from '../../../src/envs/games/pig.js'
 import { repeatedGame } from '../../../src/envs/games/repeatedGame.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
-import { message } from '../../../src/text/history/history.js'
 
 describe('calls that are refused', () => {
   it.each<readonly [name: string, call: () => unknown, message: RegExp]>([

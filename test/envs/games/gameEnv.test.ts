@@ -1,10 +1,11 @@
 /** Games as environments: turns, chance, fixed players, illegal moves, rewards and prompts. */
+
+import { child, type Key, keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
+import { message, textOf } from '@tandem-rl/text'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { afterEach, describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { child, type Key, keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { discard } from '../../../src/engine/scope.js'
 import { endedRows } from '../../../src/envs/base/env.js'
 import { uniformGamePolicy } from '../../../src/envs/games/exactValues.js'
 import type { Game } from '../../../src/envs/games/game.js'
@@ -17,7 +18,6 @@ import { rockPaperScissors } from '../../../src/envs/games/matrixGames.js'
 import { pig } from '../../../src/envs/games/pig.js'
 import { minimaxStrategy, policyStrategy } from '../../../src/envs/games/strategies.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
-import { message, textOf } from '../../../src/text/history/history.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine({ threads: 1 })

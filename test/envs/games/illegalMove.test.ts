@@ -1,6 +1,7 @@
 /** Consequences of illegal moves. */
+
+import { child, keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { child, keyFromSeed } from '../../../src/core/key.js'
 import {
   afterIllegalMove,
   checkIllegalMoveRule,

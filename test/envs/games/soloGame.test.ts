@@ -1,12 +1,13 @@
 /** Games of one model against fixed opponents, as servers of environments play them. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { message, textOf } from '@tandem-rl/text'
+import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../../src/cli/recipeFile.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { HistoryPrompt } from '../../../src/data/policy.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { discard } from '../../../src/engine/scope.js'
 import { endedRows } from '../../../src/envs/base/env.js'
 import type { EnvOfTask } from '../../../src/envs/envOfTask.js'
 import { seatTasks, soloGame } from '../../../src/envs/games/soloGame.js'
@@ -15,7 +16,6 @@ import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 import { parseSettings } from '../../../src/run/parts/recipe.js'
 import { playEpisodes } from '../../../src/serve/openEnv/episode.js'
 import { requireRight } from '../../../src/testing/results.js'
-import { message, textOf } from '../../../src/text/history/history.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine({ threads: 1 })

@@ -1,9 +1,9 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { type History, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { afterAll, describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { get, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { makeMLGym } from '../../../src/envs/mlgym/makeMLGym.js'
 import { type MLGymEpisode, MLGymWrapper, type MLGymWrapperOptions } from '../../../src/envs/mlgym/mlGymWrapper.js'
@@ -15,7 +15,6 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { type History, textOf } from '../../../src/text/history/history.js'
 import {
   answered,
   END_OF_TURN,

@@ -2,15 +2,14 @@
  * The bridge's protocol over real pipes: with a stand-in that speaks it, and with the bridge itself
  * over a stand-in of MLGym.
  */
+
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { keyFromSeed, orThrow, type Timers } from '@tandem-rl/base'
 import type * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import type { Timers } from '../../../src/core/capabilities.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { makeMLGym } from '../../../src/envs/mlgym/makeMLGym.js'
 import { processMLGym } from '../../../src/envs/mlgym/processMLGym.js'
 import type { MLGymFailure, MLGymSession } from '../../../src/envs/mlgym/session.js'

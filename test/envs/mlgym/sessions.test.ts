@@ -1,6 +1,6 @@
+import { orThrow } from '@tandem-rl/base'
 import type * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
 import type { MLGym, MLGymFailure } from '../../../src/envs/mlgym/session.js'
 import { type MLGymPlace, mlgymSessions } from '../../../src/envs/mlgym/sessions.js'
 import { requireLeft } from '../../../src/testing/results.js'

@@ -1,8 +1,9 @@
 /** The pool of resources: its laws under every order of events, and its errors. */
+
+import { type ResourceSpec, resourceFailure } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { type ResourceSpec, resourceFailure } from '../../../src/core/resource.js'
 import type { Lease } from '../../../src/envs/resources/places.js'
 import { resourcePool } from '../../../src/envs/resources/resourcePool.js'
 import { manualTime, settle } from '../../kit/manualTime.js'

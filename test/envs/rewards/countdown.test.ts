@@ -1,8 +1,8 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import {
   type CountdownRow,
   countdownGoal,
@@ -12,7 +12,6 @@ import {
 } from '../../../src/envs/rewards/countdown.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { rewardLaws } from '../../../src/testing/rewardLaws.js'
-import { History, message } from '../../../src/text/history/history.js'
 
 const rowAt = (seed: number, index: number, numCount = 4): CountdownRow =>
   orThrow(countdownTasks(keyFromSeed(seed), { numCount }).at(index)).row

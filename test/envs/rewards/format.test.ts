@@ -1,7 +1,7 @@
+import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FORMAT_RULES, formatReward, formatScore } from '../../../src/envs/rewards/format.js'
-import { History, message } from '../../../src/text/history/history.js'
 
 const TAGS = ['<think>', '</think>', '<answer>', '</answer>']
 const pieces = fc.array(fc.oneof(fc.constantFrom(...TAGS), fc.constantFrom(' ', '\n', 'x', '<', '>', '/')), {

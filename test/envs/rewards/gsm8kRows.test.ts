@@ -2,14 +2,14 @@
  * The real GSM8K, where its files are: every answer gets full marks for itself, and what the form
  * is worth for another number. Rows of the same kinds, which are ours, are checked everywhere.
  */
+
 import { existsSync, readFileSync } from 'node:fs'
+import { keyFromSeed, orThrow, permutation } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed, permutation } from '../../../src/core/key.js'
 import { finalAnswer, gsm8kTasks } from '../../../src/data/datasets/gsm8k.js'
 import type { Task, TaskSource } from '../../../src/data/task.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
-import { History, message } from '../../../src/text/history/history.js'
 
 const folder = new URL('../../../../shared/data/gsm8k/', import.meta.url)
 const absent = !existsSync(folder)

@@ -1,9 +1,10 @@
+import { keyFromSeed } from '@tandem-rl/base'
+import { History, message, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../../src/data/policy.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
@@ -11,7 +12,6 @@ import { JUDGE_VERDICT, judgeReward } from '../../../src/envs/rewards/judge.js'
 import type { Answered } from '../../../src/envs/rewards/reward.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { rewardLaws } from '../../../src/testing/rewardLaws.js'
-import { History, message, textOf } from '../../../src/text/history/history.js'
 
 type Judge = Policy<HistoryPrompt, HistoryAction>
 

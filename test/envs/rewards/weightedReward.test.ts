@@ -1,8 +1,9 @@
+import { keyFromSeed } from '@tandem-rl/base'
+import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
 import type { Answered, Reward, RewardService, ScoreContext } from '../../../src/envs/rewards/reward.js'
 import { reward } from '../../../src/envs/rewards/rewardFunction.js'
@@ -10,7 +11,6 @@ import { exactMatch, tokenF1Reward } from '../../../src/envs/rewards/textMatch.j
 import { weightedReward, weightedService } from '../../../src/envs/rewards/weightedReward.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { rewardLaws } from '../../../src/testing/rewardLaws.js'
-import { History, message } from '../../../src/text/history/history.js'
 
 const said = (reply: string, answer = '#### 4'): Answered => ({
   task: { id: 'a', query: 'What?', answer },

@@ -1,7 +1,7 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { type CalculatorOptions, calculator } from '../../../src/envs/tools/calculator.js'
 
 const context = { state: null, key: keyFromSeed(0), signal: new AbortController().signal }

@@ -1,8 +1,8 @@
 /** Tools whose schema is read from the types and the JSDoc of a function. */
+
 import { readFileSync } from 'node:fs'
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { documentedTool } from '../../../src/envs/tools/documentedTool.js'
 
 /**

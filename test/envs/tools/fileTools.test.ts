@@ -1,7 +1,8 @@
 /** Files of a conversation in the sandbox: each tool, its limits, and what is left behind. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { fileTools } from '../../../src/envs/tools/fileTools.js'
 import { settle } from '../../kit/manualTime.js'
 import { describeWithPython, markedSandbox, processesWith } from '../../kit/sandboxes.js'

@@ -1,5 +1,5 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import { afterAll, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { type JavaScriptTool, javascriptTool } from '../../../src/envs/tools/javascriptTool.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 

@@ -1,9 +1,9 @@
 /** Search in passages of this process, through the retrieval tool, and answer tools. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import Keyv from 'keyv'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { answerTool, summarizeTool } from '../../../src/envs/tools/answerTools.js'
 import { bm25Index, denseIndex, type PassageIndex } from '../../../src/envs/tools/localIndex.js'
 import { retrievalTool } from '../../../src/envs/tools/retrieval.js'

@@ -1,13 +1,14 @@
 /** Retrieval from a search engine over HTTP, with and without a cache. */
+
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import KeyvRedis from '@keyv/redis'
+import { keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import Keyv from 'keyv'
 import { afterEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { type RetrievalOptions, retrievalTool } from '../../../src/envs/tools/retrieval.js'
 import type { RetrievalStore } from '../../../src/envs/tools/retrievalCache.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'

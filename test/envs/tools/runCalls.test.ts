@@ -1,15 +1,15 @@
 /** Calls of one message: their order, their limits, and the error of each that fails. */
+
+import { keyFromSeed, limiter, uniform } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
+import type { ToolCall } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { keyFromSeed, uniform } from '../../../src/core/key.js'
-import { limiter } from '../../../src/core/limiter.js'
 import { type LateCall, type RunCallsOptions, runCalls, type ToolStates } from '../../../src/envs/tools/runCalls.js'
 import { tool } from '../../../src/envs/tools/tool.js'
 import { ToolRegistry, toolSpecs } from '../../../src/envs/tools/toolRegistry.js'
-import { liveTimers } from '../../../src/live/clock.js'
-import type { ToolCall } from '../../../src/text/history/history.js'
 import { manualTime, settle } from '../../kit/manualTime.js'
 import { adder, callOf, echo, failing, waiting } from '../../kit/tools.js'
 

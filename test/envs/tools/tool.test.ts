@@ -1,11 +1,12 @@
 /** Tools made from a schema and a function. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import type { ContentPart } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { tool, toolFailure } from '../../../src/envs/tools/tool.js'
-import type { ContentPart } from '../../../src/text/history/history.js'
 
 const context = { state: 0, key: keyFromSeed(0), signal: new AbortController().signal }
 

@@ -1,15 +1,15 @@
 /** Tools as a transform of an environment: what a message's calls make of the conversation, its state and its end. */
+
+import { keyFromSeed, limiter, orThrow, describe as told } from '@tandem-rl/base'
+import { History, type Message, message, appendMessage as say, type ToolCall, textOf } from '@tandem-rl/text'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow, describe as told } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { limiter } from '../../../src/core/limiter.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { take } from '../../../src/data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { rollout } from '../../../src/envs/rollout.js'
 import {
@@ -24,14 +24,6 @@ import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import {
-  History,
-  type Message,
-  message,
-  appendMessage as say,
-  type ToolCall,
-  textOf,
-} from '../../../src/text/history/history.js'
 import { answered, asking, refused } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 import { adder, callOf, echo, failing, finisher, waiting } from '../../kit/tools.js'

@@ -1,3 +1,4 @@
+import { message } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -10,7 +11,6 @@ import type { InputMode } from '../../../src/envs/transforms/responses.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../../src/testing/transformSamples.js'
-import { message } from '../../../src/text/history/history.js'
 import { answered, END_OF_TURN, empty, freeing, numbersAt, refused, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

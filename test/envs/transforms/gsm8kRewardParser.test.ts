@@ -1,8 +1,9 @@
+import { keyFromSeed } from '@tandem-rl/base'
+import { message } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
@@ -17,7 +18,6 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { message } from '../../../src/text/history/history.js'
 import {
   answered,
   END_OF_TURN,

@@ -1,8 +1,8 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { type History, type TextSpan, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { diff } from '../../../src/data/tensorDict/compare.js'
 import { exclude } from '../../../src/data/tensorDict/edit.js'
@@ -12,10 +12,6 @@ import { IncrementalTokenizer } from '../../../src/envs/transforms/incrementalTo
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
-import type { History } from '../../../src/text/history/history.js'
-import type { TextSpan } from '../../../src/text/template/chatTemplate.js'
-import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
-import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

@@ -1,8 +1,8 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { chatTemplate, encodeRendered, type History, message, render, type TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { SamplingRecord } from '../../../src/data/policy.js'
 import { dataSpec, raggedSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
@@ -17,9 +17,6 @@ import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../../src/testing/transformSamples.js'
-import { type History, message } from '../../../src/text/history/history.js'
-import { chatTemplate, render } from '../../../src/text/template/chatTemplate.js'
-import { encodeRendered, type TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

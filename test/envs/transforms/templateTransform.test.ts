@@ -1,10 +1,20 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import {
+  type ChatTemplate,
+  chatTemplate,
+  History,
+  type Message,
+  message,
+  renderText,
+  appendMessage as say,
+  type TextSpan,
+  textOf,
+} from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { merge } from '../../../src/data/tensorDict/merge.js'
@@ -15,8 +25,6 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { History, type Message, message, appendMessage as say, textOf } from '../../../src/text/history/history.js'
-import { type ChatTemplate, chatTemplate, renderText, type TextSpan } from '../../../src/text/template/chatTemplate.js'
 import {
   answered,
   asking,

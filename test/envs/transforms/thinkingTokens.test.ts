@@ -2,18 +2,19 @@
  * The text of a thinking prompt is never learned: what the tokens, the rows of a collector and the
  * gradients of a loss say.
  */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { chatTemplate, type TokenSpan } from '@tandem-rl/text'
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../../src/collectors/rollouts/turnRows.js'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { maskOfSpans } from '../../../src/data/tokenMasks.js'
-import { scope } from '../../../src/engine/scope.js'
-import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { AddThinkingPrompt, rewardAtMost } from '../../../src/envs/transforms/addThinkingPrompt.js'
@@ -25,8 +26,6 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { totalLoss } from '../../../src/objectives/loss.js'
 import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
-import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

@@ -1,7 +1,8 @@
+import { keyFromSeed } from '@tandem-rl/base'
+import type { TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec, raggedSpec } from '../../../src/data/spec.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { type TokenBudgetOptions, tokenBudget } from '../../../src/envs/transforms/tokenBudget.js'
@@ -10,7 +11,6 @@ import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../../src/testing/transformSamples.js'
-import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

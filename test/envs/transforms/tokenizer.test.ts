@@ -1,7 +1,7 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { History, message, render, appendMessage as say, type TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
@@ -11,9 +11,6 @@ import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { History, message, appendMessage as say } from '../../../src/text/history/history.js'
-import { render } from '../../../src/text/template/chatTemplate.js'
-import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

@@ -1,13 +1,14 @@
 /**
  * The shop: its pages, its grades, and an episode of it through the tool, the reward and a rollout.
  */
+
+import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { message, textOf } from '@tandem-rl/text'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { child, keyFromSeed } from '../../../src/core/key.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { own } from '../../../src/engine/scope.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { worldReward } from '../../../src/envs/rewards/worldReward.js'
 import { rollout } from '../../../src/envs/rollout.js'
@@ -18,7 +19,6 @@ import { rewardTransform } from '../../../src/envs/transforms/rewardTransform.js
 import { append } from '../../../src/envs/transforms/transform.js'
 import { shopCatalogue, shopScore, shopSolution, shopTasks, shopWorld } from '../../../src/envs/worlds/shop.js'
 import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { message, textOf } from '../../../src/text/history/history.js'
 import { useEngine } from '../../kit/engine.js'
 import { callOf } from '../../kit/tools.js'
 import { playedWorld } from '../../kit/worlds.js'

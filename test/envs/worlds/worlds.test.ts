@@ -1,11 +1,11 @@
 /**
  * The household, the laboratory and chess: solutions reach the score, and no action breaks a world.
  */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { chessWorld } from '../../../src/envs/worlds/chess.js'
 import { householdSolution, householdTasks, householdWorld } from '../../../src/envs/worlds/household.js'
 import { laboratorySolution, laboratoryTasks, laboratoryWorld } from '../../../src/envs/worlds/laboratory.js'

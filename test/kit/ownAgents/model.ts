@@ -1,10 +1,10 @@
 /** A tiny model that mostly guesses codes, and sometimes looks them up. */
-import { orThrow } from '../../../src/core/failure.js'
-import { child, type Key, keyFromSeed, uniform, uniformInteger } from '../../../src/core/key.js'
+
+import { child, type Key, keyFromSeed, orThrow, uniform, uniformInteger } from '@tandem-rl/base'
+import { appendMessage, History, message, textOf, toolResult } from '@tandem-rl/text'
 import { type TaskSource, taskList } from '../../../src/data/task.js'
 import type { Pretrained } from '../../../src/modules/pretrained/pretrained.js'
 import { makeModel } from '../../../src/run/define/makeModel.js'
-import { appendMessage, History, message, textOf, toolResult } from '../../../src/text/history/history.js'
 import { codeOf } from './table.mjs'
 
 const NAMES = ['ann', 'bob', 'cat', 'dan', 'eve', 'fay', 'gus', 'hal']

@@ -1,11 +1,12 @@
 /** Computed places and learned tokens of a policy step. */
+
+import { child, keyFromSeed, uniformInteger } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { child, keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import { distinctPrompts } from '../../../src/data/completions.js'
-import { scope } from '../../../src/engine/scope.js'
 import { parallelStep } from '../../../src/learners/parallel/parallelStep.js'
 import { startReplicas } from '../../../src/learners/parallel/replicas.js'
 import { microBatches } from '../../../src/learners/steps/microBatches.js'

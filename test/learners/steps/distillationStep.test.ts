@@ -2,9 +2,10 @@
  * Distillation: the loss of a step is that of `DistillationLoss` on the log-probabilities of both
  * models.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { scope } from '../../../src/engine/scope.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { DistillationLoss, type DistillationMetrics } from '../../../src/objectives/distillationLoss.js'

@@ -2,9 +2,10 @@
  * Direct preference optimization: its loss is the pure one on the model's log-probabilities, and it
  * learns what is preferred.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { initialLora, loraScalings } from '../../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../../src/modules/lora/config.js'
 import { makeParams } from '../../../src/modules/pretrained/pretrained.js'

@@ -1,7 +1,8 @@
 /** The division of a mini-batch, and updates with groups whose gradient is known to be zero. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { parallelStep } from '../../../src/learners/parallel/parallelStep.js'
 import { startReplicas } from '../../../src/learners/parallel/replicas.js'

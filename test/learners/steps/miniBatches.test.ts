@@ -1,6 +1,6 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { miniBatches } from '../../../src/learners/steps/miniBatches.js'
 import { rowsAt } from '../../../src/objectives/lossRows.js'
 import { combineUpdates, type StepMetrics } from '../../../src/objectives/policyMetrics.js'

@@ -1,11 +1,11 @@
 /** Training a part of a model: the rest is left alone, and costs nothing. */
+
+import { flatten, keyFromSeed, type Tree, unflatten } from '@tandem-rl/base'
+import { isTensor } from '@tandem-rl/tfjs-onnxruntime'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { flatten, type Tree, unflatten } from '../../../src/core/tree.js'
-import { isTensor } from '../../../src/engine/compiledEntry.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { wholeGradients } from '../../../src/learners/steps/stepGradients.js'
 import { stepLoss } from '../../../src/learners/steps/stepLoss.js'
 import { stepRows, tensorsOfRows } from '../../../src/learners/steps/tokenRows.js'

@@ -2,9 +2,10 @@
  * The training step with what objectives besides GRPO's need: advantages and weights by token,
  * another sampler, random numbers.
  */
+
+import { child, type Key, keyFromSeed, normals, uniforms } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { child, type Key, keyFromSeed, normals, uniforms } from '../../../src/core/key.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { correctedRows, rescoredRows } from '../../../src/learners/steps/correction.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { withNoise } from '../../../src/objectives/lossRows.js'

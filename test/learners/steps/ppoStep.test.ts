@@ -2,11 +2,12 @@
  * PPO with a value head: the loss is that of policy and value on the model's output, and both
  * learn.
  */
+
+import { child, keyFromSeed, normals } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { child, keyFromSeed, normals } from '../../../src/core/key.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'

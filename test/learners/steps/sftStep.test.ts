@@ -1,10 +1,11 @@
 /**
  * Supervised fine-tuning: its loss is the pure one on the model's log-probabilities, and it learns.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import type { SFTRows } from '../../../src/learners/steps/sftRows.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'

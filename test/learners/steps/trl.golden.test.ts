@@ -2,10 +2,11 @@
  * Losses and gradients of the steps against those of TRL's trainers on a golden model:
  * `test/golden/generate/steps.py`.
  */
+
 import { readFileSync } from 'node:fs'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { loadWeights, makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config.js'
 import { completionBatch } from '../../../src/modules/transformer/pack.js'

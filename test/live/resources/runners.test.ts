@@ -2,10 +2,10 @@
  * Runners of resources: programs, containers by a stand-in for docker, sandboxes, and sessions of a
  * service.
  */
+
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { orThrow, type ResourceSpec } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import type { ResourceSpec } from '../../../src/core/resource.js'
 import { resourcePool } from '../../../src/envs/resources/resourcePool.js'
 import type { LineProcess } from '../../../src/live/resources/lineProcess.js'
 import { containerResource, processResource, sandboxResource } from '../../../src/live/resources/runners.js'

@@ -1,17 +1,25 @@
 /**
  * Sessions of an HTTP service as resources: their use, their failures, and that none is left open.
  */
+
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
+import {
+  type HttpFailure,
+  type HttpFailureKind,
+  type HttpReply,
+  type HttpRequest,
+  keyFromSeed,
+  orThrow,
+  type Transport,
+} from '@tandem-rl/base'
+import { message } from '@tandem-rl/text'
+import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import type { HttpFailure, HttpFailureKind, HttpReply, HttpRequest, Transport } from '../../../src/core/http.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { own } from '../../../src/engine/scope.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { resourcePool } from '../../../src/envs/resources/resourcePool.js'
 import { worldReward } from '../../../src/envs/rewards/worldReward.js'
@@ -27,7 +35,6 @@ import { worldService } from '../../../src/envs/worlds/worldService.js'
 import { serviceResource } from '../../../src/live/resources/serviceResource.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { message } from '../../../src/text/history/history.js'
 import { useEngine } from '../../kit/engine.js'
 import { callOf } from '../../kit/tools.js'
 

@@ -1,9 +1,10 @@
 /** Control groups for sandboxes, in a folder with the files of a hierarchy. */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { SANDBOX_LIMITS } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { SANDBOX_LIMITS } from '../../../src/core/sandbox.js'
 import { controlGroup, delegatedGroup } from '../../../src/live/sandbox/controlGroup.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 

@@ -2,10 +2,11 @@
  * Ways out of the sandbox, and ways to use this machine up. Each must be stopped and told, leave
  * nothing behind, and not disturb the next call.
  */
+
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { keyFromSeed } from '@tandem-rl/base'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { pythonTool } from '../../../src/envs/tools/pythonTool.js'
 import { rightOf } from '../../kit/results.js'
 import { describeWithPython, markedSandbox, processesWith, temporaryFolders } from '../../kit/sandboxes.js'

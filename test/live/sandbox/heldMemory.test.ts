@@ -2,8 +2,9 @@
  * Kernel objects that hold memory. A program that fills them is stopped at its memory limit, or the
  * kernel refuses to make them.
  */
+
+import type { SandboxEnd } from '@tandem-rl/base'
 import { afterAll, expect, it } from 'vitest'
-import type { SandboxEnd } from '../../../src/core/sandbox.js'
 import { liveSandbox } from '../../../src/live/sandbox/liveSandbox.js'
 import { rightOf } from '../../kit/results.js'
 import { describeWithPython } from '../../kit/sandboxes.js'

@@ -2,8 +2,9 @@
  * The duties of a call besides the request: it waits for its turn, can be cancelled, keeps secrets,
  * and leaves nothing behind.
  */
+
+import type { HttpRequest } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import type { HttpRequest } from '../../../src/core/http.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import { manualTime } from '../../kit/manualTime.js'
 import { bodyOf, GET, itemsOf, POST, startServer, transportTo } from '../../kit/transports.js'

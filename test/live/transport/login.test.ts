@@ -1,11 +1,12 @@
 /** Users and passwords in addresses: every client sends them, and no message has them. */
+
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { splitLogin } from '@tandem-rl/base'
+import { commandLine } from '@tandem-rl/base/host'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connectUpstream } from '../../../src/cli/captureUpstream.js'
-import { splitLogin } from '../../../src/core/login.js'
-import { commandLine } from '../../../src/live/machine.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import { liveWebFetch } from '../../../src/live/transport/webFetch.js'
 import { chatTransport } from '../../../src/modules/remote/chat/openAIWrapper.js'

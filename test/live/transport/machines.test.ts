@@ -1,7 +1,8 @@
 /** Laws of the pure parts: retries and their budget, circuits, rates. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import {
   admit,
   type Circuit,

@@ -1,8 +1,9 @@
 /** The dependence of a row's numbers on the other rows of its batch. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import type { KeyValues, PrefillItem } from '../../../src/modules/generation/runner/modelRunner.js'
 import { makeRunner } from '../../../src/modules/generation/runner/runner.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config/description.js'

@@ -2,13 +2,13 @@
  * The protocol over a channel between two ends in one thread: whatever readers do, they get what
  * the engine gives.
  */
+
 import { MessageChannel } from 'node:worker_threads'
+import { keyFromSeed, type ThreadPort } from '@tandem-rl/base'
+import { liveClock } from '@tandem-rl/base/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { ThreadPort } from '../../../src/core/capabilities.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { GenerationEvent, GenerationRequest, LLMEngine } from '../../../src/data/generation.js'
-import { liveClock } from '../../../src/live/clock.js'
 import { messagePort } from '../../../src/live/threads.js'
 import { type EngineConnection, engineConnection } from '../../../src/modules/generation/engineConnection.js'
 import type { EngineGreeting, EngineReply } from '../../../src/modules/generation/engineMessages.js'

@@ -1,8 +1,8 @@
+import { child, keyFromSeed } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { child, keyFromSeed } from '../../../src/core/key.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import {
   type Completion,
   completionKeys,

@@ -1,7 +1,7 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import type { Either } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { GeneratedToken, GenerationFailure, GenerationRequest } from '../../../src/data/generation.js'
 import { startCompletion } from '../../../src/modules/generation/completion.js'
 import { collectEvents, type Generated } from '../../../src/modules/generation/generateAll.js'

@@ -1,5 +1,5 @@
+import { child, keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { child, keyFromSeed } from '../../../src/core/key.js'
 import { generateAll } from '../../../src/modules/generation/generateAll.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
 import { requireRight } from '../../../src/testing/results.js'

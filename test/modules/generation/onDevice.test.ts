@@ -3,10 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { FailureError, keyFromSeed } from '@tandem-rl/base'
 import { build } from 'esbuild'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { FailureError } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { GenerationEvent, GenerationRequest, LLMEngine, PlainArray } from '../../../src/data/generation.js'
 import { LLMOnDevice, type OnDeviceOptions } from '../../../src/modules/generation/onDevice.js'
 import { endlessEngine, type KeyedEngineOptions, keyedEngine, keyedRequest } from '../../kit/keyedEngine.js'
@@ -221,7 +220,7 @@ describe('a thread that dies', () => {
 const PROGRAM = `
 import { LLMOnDevice } from './src/modules/generation/onDevice.js'
 import { keyedRequest } from './test/kit/keyedEngine.js'
-import { keyFromSeed } from './src/core/key.js'
+import { keyFromSeed } from './packages/base/src/key.js'
 const module = new URL('./test/kit/keyedEngine.js', import.meta.url).href
 const { right: engine } = await LLMOnDevice({ module, exportName: 'keyedEngine', options: {} })()
 const ids = []
@@ -237,9 +236,14 @@ describe('compiled files', () => {
     const folder = mkdtempSync(join(tmpdir(), 'tandem-compiled-'))
     try {
       await build({
-        entryPoints: ['src/core', 'src/live', 'src/data', 'src/engine', 'src/modules', 'test/kit'].map((path) =>
-          path === 'test/kit' ? `${path}/keyedEngine.ts` : `${path}/**/*.ts`,
-        ),
+        entryPoints: [
+          'packages/base/src',
+          'src/live',
+          'src/data',
+          'packages/tfjs-onnxruntime/src',
+          'src/modules',
+          'test/kit',
+        ].map((path) => (path === 'test/kit' ? `${path}/keyedEngine.ts` : `${path}/**/*.ts`)),
         outbase: '.',
         outdir: folder,
         format: 'esm',

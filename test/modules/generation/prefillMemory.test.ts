@@ -1,7 +1,8 @@
 /** Memory of weights after prompts were computed with them. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { makeRunner } from '../../../src/modules/generation/runner/runner.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { useOnnxRuntime } from '../../kit/engine.js'

@@ -1,7 +1,7 @@
+import { keyFromSeed } from '@tandem-rl/base'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import type {
   Decoding,
   KeyValues,

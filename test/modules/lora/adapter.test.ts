@@ -2,12 +2,13 @@
  * Adapters as values: what they change, what they leave alone, and that all forms of one compute
  * the same.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
-import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import {
   type Adapter,
   adapterMismatch,

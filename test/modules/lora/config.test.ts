@@ -1,6 +1,7 @@
 /** Projections that an adapter changes, its scale, and refused settings. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { initialLora } from '../../../src/modules/lora/adapter.js'
 import { adaptedProjections, type LoraConfig, loraConfig, scalingOf } from '../../../src/modules/lora/config.js'
 import { projections } from '../../../src/modules/lora/projections.js'

@@ -1,6 +1,7 @@
 /** Adapters that PEFT wrote: the model computes with them here what it computed there. */
+
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { own, scope } from '../../../src/engine/scope.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { mergeLora, withLora } from '../../../src/modules/lora/adapter.js'
 import { loadAdapter } from '../../../src/modules/lora/peft.js'

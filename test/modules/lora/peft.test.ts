@@ -2,13 +2,13 @@
  * Adapters in PEFT's folder layout: they come back as they were written, and what is wrong with a
  * folder is said by name.
  */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed, describe as sentence } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { describe as sentence } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { encodeSafetensors, type WritableArray } from '../../../src/data/codecs/safetensors.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { parseAdapterConfig } from '../../../src/modules/lora/adapterConfig.js'

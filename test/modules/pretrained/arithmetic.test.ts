@@ -1,8 +1,9 @@
 /** Configs with equal and with different arithmetic. */
+
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { orThrow } from '@tandem-rl/base'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { scope } from '../../../src/engine/scope.js'
 import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
 import { arithmeticDifferences } from '../../../src/modules/pretrained/arithmetic.js'

@@ -1,10 +1,11 @@
 /** Base models, which have no chat template: refused with the way out, or given a format. */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { History, message, renderText } from '@tandem-rl/text'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { applyChatTemplate } from '../../../src/data/applyChatTemplate.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
@@ -13,8 +14,6 @@ import { CHAT_ML, PLAIN_CHAT } from '../../../src/modules/pretrained/chatFormats
 import { newModel } from '../../../src/modules/pretrained/newModel.js'
 import { type LoadOptions, loadPretrained, loadText } from '../../../src/modules/pretrained/pretrained.js'
 import { pretrainedFiles, saveModel } from '../../../src/modules/pretrained/saveModel.js'
-import { History, message } from '../../../src/text/history/history.js'
-import { renderText } from '../../../src/text/template/chatTemplate.js'
 import { useEngine } from '../../kit/engine.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 

@@ -1,11 +1,11 @@
 /** End tokens: those of both configs, of the tokenizer, and of the chat template. */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { CHAT_ML } from '../../../src/modules/pretrained/chatFormats.js'
 import { samplingDefaults } from '../../../src/modules/pretrained/modelConfig.js'

@@ -1,14 +1,12 @@
 /** Models by name: folders, run folders, hub repositories, and the built-in model. */
+
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type HostArray, type Hub, keyFromSeed, orThrow, describe as sentence } from '@tandem-rl/base'
+import { liveDigest } from '@tandem-rl/base/host'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { orThrow, describe as sentence } from '../../../src/core/failure.js'
-import type { HostArray } from '../../../src/core/hostArray.js'
-import type { Hub } from '../../../src/core/hub.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { bestStepOf } from '../../../src/data/runLayout.js'
-import { scope } from '../../../src/engine/scope.js'
-import { liveDigest } from '../../../src/live/digest.js'
 import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { mergeLora } from '../../../src/modules/lora/adapter.js'

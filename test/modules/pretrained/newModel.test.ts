@@ -1,6 +1,8 @@
 /** Models from scratch: every family is saved, loaded and sampled. */
+
+import { keyFromSeed } from '@tandem-rl/base'
+import { History, message, renderText } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { CHAT_ML } from '../../../src/modules/pretrained/chatFormats.js'
 import { type NewModelOptions, newModel } from '../../../src/modules/pretrained/newModel.js'
@@ -9,8 +11,6 @@ import { saveModel } from '../../../src/modules/pretrained/saveModel.js'
 import { ARCHITECTURES } from '../../../src/modules/transformer/config.js'
 import { sampleCompletions } from '../../../src/run/parts/sample.js'
 import { requireLeft, requireRight } from '../../../src/testing/results.js'
-import { History, message } from '../../../src/text/history/history.js'
-import { renderText } from '../../../src/text/template/chatTemplate.js'
 import { useEngine } from '../../kit/engine.js'
 import { rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'

@@ -1,7 +1,7 @@
 /** The engine of a client: end tokens that the server may not know. */
+
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { EngineClient } from '../../../src/data/engineClient.js'
 import type { GenerationEvent, SamplingParams } from '../../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'

@@ -1,7 +1,7 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterEach, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { EngineAbilities, EngineClient, EngineFailure } from '../../../src/data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../../src/data/generation.js'
 import { type Generated, generateAll } from '../../../src/modules/generation/generateAll.js'

@@ -1,5 +1,5 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { GenerationEvent, GenerationRequest } from '../../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
 import { makeRequestGate } from '../../../src/modules/remote/requestGate.js'

@@ -2,8 +2,9 @@
  * A policy on three replicas, one of which is spoiled by a proxy: its rows equal those of a good
  * server, or it returns a failure without rows.
  */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import { afterEach, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { EngineClient } from '../../../src/data/engineClient.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import type { PoolMember } from '../../../src/modules/remote/poolMembers.js'

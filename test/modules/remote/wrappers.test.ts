@@ -1,6 +1,6 @@
 /** `vLLMWrapper` over real sockets. */
+import { keyFromSeed } from '@tandem-rl/base'
 import { afterAll, describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { GenerationRequest } from '../../../src/data/generation.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'

@@ -1,8 +1,8 @@
+import { keyFromSeed } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { completionKeys, makeGenerator } from '../../../src/modules/generation/generator.js'
 import { ARCHITECTURES, type Architecture, type DecoderConfig } from '../../../src/modules/transformer/config.js'
 import {

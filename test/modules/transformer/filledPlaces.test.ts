@@ -1,12 +1,11 @@
 /** Batches of which only the places with tokens are computed: states, gradients and compiled graphs. */
+
+import { keyFromSeed, uniformInteger } from '@tandem-rl/base'
+import { gatherLogProbs, jit, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'
-import { jit } from '../../../src/engine/jit.js'
-import { gatherLogProbs } from '../../../src/engine/ops/logProbs.js'
-import { own, scope } from '../../../src/engine/scope.js'
-import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import { ARCHITECTURES, type DecoderConfig } from '../../../src/modules/transformer/config.js'
 import { logitsOf } from '../../../src/modules/transformer/forward.js'
 import { filledBatch, packCompletions, packedBatch, varyingPlaces } from '../../../src/modules/transformer/pack.js'

@@ -1,13 +1,13 @@
 /**
  * Gradients layer by layer: those of the whole decoder, for what is trained and for nothing else.
  */
+
+import { keyFromSeed, uniformInteger } from '@tandem-rl/base'
+import { gatherLogProbs, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'
-import { gatherLogProbs } from '../../../src/engine/ops/logProbs.js'
-import { liveTensors, scope } from '../../../src/engine/scope.js'
-import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import { withLora } from '../../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../../src/modules/lora/config.js'
 import { makeParams } from '../../../src/modules/pretrained/pretrained.js'

@@ -1,6 +1,6 @@
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { scope } from '../../../src/engine/scope.js'
 import { type RotaryTableOptions, rotaryTables } from '../../../src/modules/transformer/rotaryTables.js'
 import { expectClose } from '../../kit/close.js'
 import { anySmallConfig } from '../../kit/configs.js'

@@ -1,6 +1,8 @@
 /**
  * Advantages of batches: the laws for every estimator, and equality with the functions on arrays.
  */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -11,7 +13,6 @@ import { ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { assign } from '../../../src/data/tensorDict/merge.js'
 import { take } from '../../../src/data/tensorDict/selecting.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { batchAdvantage } from '../../../src/objectives/advantages/batchAdvantage.js'
 import { groupAdvantage } from '../../../src/objectives/advantages/groupAdvantage.js'
 import { MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'

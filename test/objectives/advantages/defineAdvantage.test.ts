@@ -1,9 +1,10 @@
 /** Advantages by functions of arrays and of batches. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import {
   asAdvantage,
   type BatchAdvantage,

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { exclude } from '../../../src/data/tensorDict/edit.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import { MCAdvantage, type MCAdvantageOptions } from '../../../src/objectives/advantages/mcAdvantage.js'
 import {
   MCAdvantageSelector,

@@ -1,7 +1,8 @@
 /** Trajectories in several rows: the fixture of AgentFly, and what cuts must not change. */
+
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
 import { type SegmentRule, segmentGAE, segmentRewards } from '../../../src/objectives/advantages/segments.js'
 import { gae } from '../../../src/objectives/advantages/temporal.js'
 import { expectClose } from '../../kit/close.js'

@@ -2,11 +2,12 @@
  * Every policy loss, with any aggregation, divergences, bonus, weights and threshold, against
  * float64 on plain arrays: values and gradients.
  */
+
+import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
-import { scope } from '../../../src/engine/scope.js'
-import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import { type KLTerm, type PolicyLossOptions, policyLoss } from '../../../src/objectives/policyLoss.js'
 import { KL_FORMS, klTerm } from '../../../src/objectives/tokenLosses/klForms.js'
 import { expectClose } from '../../kit/close.js'

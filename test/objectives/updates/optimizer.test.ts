@@ -1,7 +1,7 @@
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { scope } from '../../../src/engine/scope.js'
 import { clipByGlobalNorm, globalNorm, mapNamed } from '../../../src/objectives/updates/optimizer.js'
 import { anyName } from '../../../src/testing/arbitraries.js'
 import { expectClose } from '../../kit/close.js'

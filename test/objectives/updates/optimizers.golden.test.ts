@@ -2,12 +2,13 @@
  * Optimizers against torch.optim, and Lion against its paper: five steps in float64 there and
  * float32 here.
  */
+
 import { readFileSync } from 'node:fs'
+import { jit } from '@tandem-rl/tfjs-onnxruntime'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import type { NamedTensors } from '../../../src/data/weights.js'
-import { jit } from '../../../src/engine/jit.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { adafactor } from '../../../src/objectives/updates/adafactor.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { grouped } from '../../../src/objectives/updates/grouped.js'

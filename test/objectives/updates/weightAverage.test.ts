@@ -1,6 +1,6 @@
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { scope } from '../../../src/engine/scope.js'
 import { weightAverage } from '../../../src/objectives/updates/weightAverage.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 

@@ -1,4 +1,6 @@
 /** One step of GRPO in a worker: the program that the test bundles. */
+
+import { engineReport, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import {
   adamW,
   child,
@@ -14,7 +16,6 @@ import {
   tokenEnv,
   wordProblems,
 } from 'tandem-rl'
-import { engineReport, selectBackend } from 'tandem-rl/engine'
 
 const FILES = ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja']
 

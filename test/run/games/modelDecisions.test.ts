@@ -1,7 +1,8 @@
 /** The exact policy of a model: its probabilities in each decision, and their NashConv. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { LogProbModel } from '../../../src/data/policy.js'
 import { ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { expectedReturns } from '../../../src/envs/games/exactValues.js'

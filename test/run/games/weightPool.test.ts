@@ -1,10 +1,10 @@
 /** Pools of old weights: which versions are kept, drawn and restored. */
+
 import { writeFileSync } from 'node:fs'
+import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { child, keyFromSeed } from '../../../src/core/key.js'
-import { own, scope } from '../../../src/engine/scope.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { type WeightPool, weightPool } from '../../../src/run/games/weightPool.js'
 import { useEngine } from '../../kit/engine.js'

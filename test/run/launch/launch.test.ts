@@ -1,8 +1,9 @@
 /** Jobs on a Ray cluster: metrics in logs of other trainers, and jobs followed in a run folder. */
+
 import { readFileSync } from 'node:fs'
+import { orThrow } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { liveTimers } from '../../../src/live/clock.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { liveLocks } from '../../../src/live/lock.js'
 import { createJobFolder, followJob, jobLogPath, readJobFolder } from '../../../src/run/launch/jobFolder.js'

@@ -2,11 +2,12 @@
  * The file of captured calls: what is read back is what was written, also after a write that was
  * cut off.
  */
+
 import { appendFileSync, existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { fileFailure } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { fileFailure } from '../../../src/core/failure.js'
 import { type CaptureRecord, recordLine } from '../../../src/data/capture/records.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { openJournal } from '../../../src/serve/capture/journal.js'

@@ -1,9 +1,10 @@
 /** The endpoints of sessions, who may ask for them, limits, and calls that go wrong. */
+
+import { orThrow } from '@tandem-rl/base'
+import { chatTemplate } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
 import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
-import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
 import { captured } from '../../kit/captured.js'
 import { ask, post, saying, scripted, servedText, tokenizer, until } from '../../kit/served.js'
 

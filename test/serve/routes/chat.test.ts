@@ -1,10 +1,8 @@
 /** `/v1/chat/completions`, as vLLM answers it. */
+
+import { orThrow } from '@tandem-rl/base'
+import { chatTemplate, MALFORMED_CALL, textTokenizer, trainBytePairEncoding, withToolPrompt } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { chatTemplate, withToolPrompt } from '../../../src/text/template/chatTemplate.js'
-import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
-import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
-import { MALFORMED_CALL } from '../../../src/text/toolCalls/callMessage.js'
 import { type ScriptedEngine, scriptedEngine } from '../../kit/plannedEngine.js'
 import { framesOf, type Json, post, saying, scripted, served, servedText, tokenizer } from '../../kit/served.js'
 

@@ -1,7 +1,8 @@
 /** `/v1/responses` of `serveApp`: OpenAI's form of requests, answers, streams and errors. */
+
+import { orThrow } from '@tandem-rl/base'
+import { chatTemplate } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../src/core/failure.js'
-import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
 import { type Json, post, saying, scripted, served, servedText, tokenizer } from '../../kit/served.js'
 
 const PATH = '/v1/responses'

@@ -2,11 +2,12 @@
  * States laws of TensorDicts on drawn values, in a scope, counting tensors; and the calls that must
  * be refused.
  */
+
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { diff } from '../../../src/data/tensorDict/compare.js'
 import { unsqueeze } from '../../../src/data/tensorDict/shape.js'
 import { misfits, type TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, numbered, require } from '../../../src/testing/law.js'
 import { anyDraw, type Draw, drawing } from './drawing.js'

@@ -1,4 +1,6 @@
 /** Laws 23 to 25: flat keys and back. */
+
+import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { withBatchShape } from '../../../src/data/tensorDict/batchShape.js'
 import { set } from '../../../src/data/tensorDict/edit.js'
@@ -6,7 +8,6 @@ import { dropEmptyNodes, flattenKeys, unflattenKeys } from '../../../src/data/te
 import { meta } from '../../../src/data/tensorDict/leaf.js'
 import { filterMapLeaves, leafEntries, leafPaths, nodePaths } from '../../../src/data/tensorDict/leaves.js'
 import { find, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
-import { liveTensors } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'

@@ -1,4 +1,6 @@
 /** Laws 26 to 31, and 33: functions over leaves. */
+
+import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
 import * as O from 'fp-ts/lib/Option.js'
@@ -14,7 +16,6 @@ import {
   zipLeaves,
 } from '../../../src/data/tensorDict/leaves.js'
 import { batchSize, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { liveTensors } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { alikeTensorDicts, type NearMiss, nearMiss } from './alike.js'

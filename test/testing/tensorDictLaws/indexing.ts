@@ -1,4 +1,6 @@
 /** Laws 34 to 44: choosing batch elements. */
+
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { select, set } from '../../../src/data/tensorDict/edit.js'
@@ -10,7 +12,6 @@ import { merge } from '../../../src/data/tensorDict/merge.js'
 import { flip, repeat, roll, slice, take } from '../../../src/data/tensorDict/selecting.js'
 import { expand, flattenAxes, permute, squeeze, unsqueeze } from '../../../src/data/tensorDict/shape.js'
 import { batchSize, find, isTensorDict, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { scope } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { refused, same, statesLaws, type TensorDictLawOptions } from './checking.js'

@@ -1,4 +1,6 @@
 /** The laws of memory: numbers 75 to 79, for any operations on TensorDicts. */
+
+import { liveTensors, type Owned, own, ownedCount, scope, tensorsOf } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { concat } from '../../../src/data/tensorDict/joining.js'
@@ -6,7 +8,6 @@ import { mapLeaves } from '../../../src/data/tensorDict/leaves.js'
 import { merge } from '../../../src/data/tensorDict/merge.js'
 import { repeatInterleave, slice, take } from '../../../src/data/tensorDict/selecting.js'
 import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, type Owned, own, ownedCount, scope, tensorsOf } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { attempt, lawOf, type TensorDictLawOptions } from './checking.js'

@@ -1,6 +1,8 @@
 /**
  * Laws 1, 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them.
  */
+
+import { liveTensors, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { index, mask } from '../../../src/data/tensorDict/indexing.js'
@@ -27,7 +29,6 @@ import {
 } from '../../../src/data/tensorDict/shape.js'
 import { splitEvery, splitInto, splitSizes, unbind } from '../../../src/data/tensorDict/splitting.js'
 import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, own, scope } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { refused, same, statesLaws, type TensorDictLawOptions, wellFormed } from './checking.js'

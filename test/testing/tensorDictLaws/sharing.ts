@@ -2,6 +2,8 @@
  * Laws 69 to 74, and 78: nothing changes, what is untouched is shared, what is refused leaves
  * nothing.
  */
+
+import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { fromArrays } from '../../../src/data/nested.js'
@@ -22,7 +24,6 @@ import {
 } from '../../../src/data/tensorDict/leaves.js'
 import { merge, mergeWith } from '../../../src/data/tensorDict/merge.js'
 import { find, isTensorDict, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { identical, lawOf, refused, same, type TensorDictLawOptions } from './checking.js'

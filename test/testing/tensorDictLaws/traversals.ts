@@ -2,6 +2,8 @@
  * Law 32: functions with effects over leaves, for applicatives that hold their results, for their
  * compositions, and for tasks.
  */
+
+import { discard, liveTensors, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { type Applicative1, getApplicativeComposition } from 'fp-ts/lib/Applicative.js'
@@ -13,7 +15,6 @@ import { type Leaf, meta } from '../../../src/data/tensorDict/leaf.js'
 import { leafPaths, mapLeaves } from '../../../src/data/tensorDict/leaves.js'
 import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { traverseLeaves, traverseLeavesTask } from '../../../src/data/tensorDict/traverse.js'
-import { discard, liveTensors, own, scope } from '../../../src/engine/scope.js'
 import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, numbered, require } from '../../../src/testing/law.js'
 import { identical, lawOf, same, type TensorDictLawOptions } from './checking.js'

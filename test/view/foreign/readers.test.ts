@@ -1,10 +1,11 @@
 /** Logs of other programs, made with their packages by `test/golden/generate/foreignLogs.py`. */
+
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { HFAgent } from '../../../src/agents/agents.js'
 import type { ChainEvent } from '../../../src/agents/events.js'
-import { orThrow } from '../../../src/core/failure.js'
 import { recordLine } from '../../../src/data/capture/records.js'
 import { calculator } from '../../../src/envs/tools/calculator.js'
 import { liveFiles } from '../../../src/live/files.js'

@@ -1,7 +1,8 @@
 /** Exported pages: opened from a file, without a server. */
+
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { liveTimers } from '@tandem-rl/base/host'
 import { beforeAll, expect, it } from 'vitest'
-import { liveTimers } from '../../../src/live/clock.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { exportedPage } from '../../../src/view/server.js'
 import { useTemporaryFolder } from '../../kit/runs.js'

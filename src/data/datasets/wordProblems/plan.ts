@@ -2,7 +2,7 @@
  * The arithmetic of a word problem: a start and a chain of steps whose running totals stay between
  * 0 and 99.
  */
-import { child, type Key, uniformInteger } from '../../../core/key.js'
+import { child, type Key, uniformInteger } from '@tandem-rl/base'
 
 export type ProblemOperation = 'add' | 'subtract' | 'multiply'
 

@@ -2,7 +2,7 @@
  * Generates word problems from a key: small arithmetic in plain English, in the row format of
  * GSM8K.
  */
-import { child, type Key, keyFromSeed, permutation, uniformInteger } from '../../../core/key.js'
+import { child, type Key, keyFromSeed, permutation, uniformInteger } from '@tandem-rl/base'
 import { endlessTasks, type Task, type TaskSource } from '../../task.js'
 import { CONNECTIVES, fill, OPENINGS, PLACES, QUESTIONS, type Slot, STEP_FRAMES, suits } from './frames.js'
 import { type PlanLimits, type ProblemOperation, type ProblemPlan, planner } from './plan.js'

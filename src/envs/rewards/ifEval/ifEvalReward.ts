@@ -1,8 +1,9 @@
 /** The reward of IFEval: how many instructions a reply keeps. */
-import { checkOptions } from '../../../core/options.js'
+
+import { checkOptions } from '@tandem-rl/base'
+import { withoutThoughts } from '@tandem-rl/text'
 import type { IfEvalRow } from '../../../data/datasets/ifEval.js'
 import type { RowTask } from '../../../data/task.js'
-import { withoutThoughts } from '../../../text/toolCalls/thoughts.js'
 import { IFEVAL_REWARD_OPTIONS } from '../../optionKinds.js'
 import { replyOf } from '../reply.js'
 import type { Answered, Reward, Scored } from '../reward.js'

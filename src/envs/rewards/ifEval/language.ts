@@ -1,8 +1,8 @@
 /** Detection of a text's language. */
 
+import { importPackage } from '@tandem-rl/base/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
-import { importPackage } from '../../../live/environment.js'
 import { SPACE } from './pythonText.js'
 
 /** Returns the language of a text as an ISO 639-1 code; undefined if it is unknown. Pure. */
@@ -79,4 +79,4 @@ export const loadLanguageDetector = (): TE.TaskEither<PackageFailure, LanguageDe
   TE.map(({ eld }: Eld) => {
     const instance = eld.newInstance() // a separate instance, whose settings no other code can change
     return languageDetector((text) => instance.detect(text))
-  })(optionalPackage('eld', 'telling languages apart', () => importPackage<Eld>('eld/small')))
+  })(optionalPackage('eld', 'telling languages apart', () => importPackage<Eld>('eld/small', import.meta)))

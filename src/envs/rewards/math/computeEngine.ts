@@ -1,9 +1,9 @@
 /** A second opinion on answers: @cortex-js/compute-engine. */
 
+import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
-import { importPackage } from '../../../live/environment.js'
 import { exactOf } from './exact.js'
 import type { Opinion } from './mathReward.js'
 import { parseAnswer } from './parse.js'
@@ -40,7 +40,7 @@ const isTame = (text: string): boolean => {
 export const computeEngineOpinion = (): TE.TaskEither<PackageFailure, Opinion> =>
   pipe(
     optionalPackage('@cortex-js/compute-engine', 'a second opinion on answers', () =>
-      importPackage<typeof import('@cortex-js/compute-engine')>('@cortex-js/compute-engine'),
+      importPackage<typeof import('@cortex-js/compute-engine')>('@cortex-js/compute-engine', import.meta),
     ),
     TE.map(({ ComputeEngine }): Opinion => {
       const engine = new ComputeEngine()

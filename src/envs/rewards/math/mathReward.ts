@@ -1,5 +1,5 @@
 /** The reward of MATH: 1 if the answer equals the reference answer. */
-import { checkOptions } from '../../../core/options.js'
+import { checkOptions } from '@tandem-rl/base'
 import { MATH_REWARD_OPTIONS } from '../../optionKinds.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from '../answerScore.js'
 import { replyOf } from '../reply.js'

@@ -1,5 +1,5 @@
 /** Compares the values of two expressions. */
-import { child, type Key, keyFromSeed, uniform } from '../../../core/key.js'
+import { child, type Key, keyFromSeed, uniform } from '@tandem-rl/base'
 import { close, evaluateTree, type Point } from './evaluate.js'
 import { exactOf, rationalOf, sameExact } from './exact.js'
 import { anyNode, type MathTree, mapTree, ONE } from './tree.js'

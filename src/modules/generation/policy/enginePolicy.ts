@@ -1,11 +1,20 @@
 /** Makes a policy of any engine: in this process, on a thread, on a server, or a pool of them. */
+
+import {
+  ABORTED,
+  type Cancellation,
+  cancellation,
+  checkOptions,
+  errorMessage,
+  type Ids,
+  type Limiter,
+  limiter,
+  unlessAborted,
+  untilAborted,
+} from '@tandem-rl/base'
+import { liveIds } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from '../../../core/cancellation.js'
-import type { Ids } from '../../../core/capabilities.js'
-import { errorMessage } from '../../../core/failure.js'
-import { type Limiter, limiter } from '../../../core/limiter.js'
-import { checkOptions } from '../../../core/options.js'
 import type { EngineAbilities, EngineClient } from '../../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
 import type {
@@ -19,7 +28,6 @@ import type {
 } from '../../../data/policy.js'
 import { data, type Ragged, ragged, raggedLength, raggedRow } from '../../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../data/tensorDict/tensorDict.js'
-import { liveIds } from '../../../live/ids.js'
 import { ENGINE_POLICY_OPTIONS } from '../../optionKinds.js'
 import { collectEvents, type Generated } from '../generateAll.js'
 import { samplingParams } from '../sampling/params.js'

@@ -1,7 +1,7 @@
 /** Plans the requests for rows of prompts: truncation, grouping, numbering. */
+
+import { type Key, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { problemList } from '../../../core/failure.js'
-import type { Key } from '../../../core/key.js'
 import { runStarts } from '../../../data/completions.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'

@@ -1,9 +1,7 @@
 /** Calls of compiled functions of weights and arrays. Weights are arguments or constants. */
-import type { HostArray } from '../../../core/hostArray.js'
-import { flatten, type Tree, unflatten } from '../../../core/tree.js'
-import { adoptTensor, type Jitted } from '../../../engine/jit.js'
-import type { Hosted, Prepared } from '../../../engine/prepared.js'
-import { scope } from '../../../engine/scope.js'
+import { flatten, type HostArray, type Tree, unflatten } from '@tandem-rl/base'
+import { adoptTensor, type Hosted, type Jitted, type Prepared } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { Params } from '../../transformer/params.js'
 import type { StepWeights } from './modelRunner.js'
 

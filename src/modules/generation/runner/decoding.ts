@@ -1,7 +1,7 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
 
-import type { HostArray } from '../../../core/hostArray.js'
-import type { Hosted } from '../../../engine/prepared.js'
+import type { HostArray } from '@tandem-rl/base'
+import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
 import { compiledCalls } from './compiledCalls.js'

@@ -5,11 +5,16 @@
  * Axis letters: S rows, N tokens of several prompts one after another, C cached positions, K
  * key-value heads, Q query heads, H head size, V vocabulary, D features.
  */
+
+import {
+  cachedAttention,
+  decodeAttention,
+  type Jitted,
+  jit,
+  rowMax,
+  type VaryingAxes,
+} from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { type Jitted, jit, type VaryingAxes } from '../../../engine/jit.js'
-import { cachedAttention } from '../../../engine/ops/cachedAttention.js'
-import { decodeAttention } from '../../../engine/ops/decodeAttention.js'
-import { rowMax } from '../../../engine/ops/rowMax.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { type Attend, forwardTokens, logitsOf } from '../../transformer/forward.js'
 import type { Params } from '../../transformer/params.js'

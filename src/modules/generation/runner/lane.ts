@@ -3,8 +3,8 @@
  * updated in place between steps.
  */
 
-import type { HostArray } from '../../../core/hostArray.js'
-import type { Hosted } from '../../../engine/prepared.js'
+import type { HostArray } from '@tandem-rl/base'
+import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { biasName, type StepLane } from './graphs.js'
 import type { GrowingArray } from './growingArray.js'

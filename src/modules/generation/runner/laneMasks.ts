@@ -1,5 +1,5 @@
 /** The masks of a lane: which positions each row attends to, by window. */
-import { MASKED } from '../../../engine/ops/attention.js'
+import { MASKED } from '@tandem-rl/tfjs-onnxruntime'
 
 /** The size of a lane: the tokens of each row, and the capacity of its arrays. */
 export interface LaneExtent {

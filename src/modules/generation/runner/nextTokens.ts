@@ -1,6 +1,6 @@
 /** Conversion of the graphs' scores to one record of plain numbers per row. */
-import type { HostArray } from '../../../core/hostArray.js'
-import type { Hosted } from '../../../engine/prepared.js'
+import type { HostArray } from '@tandem-rl/base'
+import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
 import type { RowScores } from './graphs.js'
 import type { NextToken } from './modelRunner.js'
 

@@ -1,7 +1,6 @@
 /** Prompts: computed together as rows, or packed after their pasts. */
-import type { HostArray } from '../../../core/hostArray.js'
-import { MASKED } from '../../../engine/ops/attention.js'
-import type { Hosted } from '../../../engine/prepared.js'
+import type { HostArray } from '@tandem-rl/base'
+import { type Hosted, MASKED } from '@tandem-rl/tfjs-onnxruntime'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
 import { type CallArrays, type CompiledCalls, compiledCalls } from './compiledCalls.js'
 import { type BatchInput, biasName, type PrefillInput, type PrefillOutput, type RunnerGraphs } from './graphs.js'

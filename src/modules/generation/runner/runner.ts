@@ -1,8 +1,9 @@
 /** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of all lanes. */
+
+import type { HostArray } from '@tandem-rl/base'
+import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type * as tf from '@tensorflow/tfjs-core'
-import type { HostArray } from '../../../core/hostArray.js'
-import type { Hosted } from '../../../engine/prepared.js'
-import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { parameterCount } from '../../transformer/params.js'
 import { type RotaryTables, rotaryTables } from '../../transformer/rotaryTables.js'

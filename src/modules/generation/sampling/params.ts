@@ -1,6 +1,7 @@
 /** Sampling parameters: defaults and checks. */
+
+import { keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { keyFromSeed } from '../../../core/key.js'
 import type { GenerationFailure, SamplingParams } from '../../../data/generation.js'
 
 /**

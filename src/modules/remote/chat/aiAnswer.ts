@@ -1,8 +1,9 @@
 /** Parses responses and errors of the AI SDK's language models. */
+
+import { errorMessage, problemList } from '@tandem-rl/base'
+import { messageOfCalls } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { errorMessage, problemList } from '../../../core/failure.js'
-import { messageOfCalls } from '../../../text/toolCalls/callMessage.js'
 import type { ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 import { isWhole, type ReplyProblem } from './chatReply.js'
 

@@ -1,6 +1,6 @@
 /** Conversations as prompts of the AI SDK's language models. */
-import * as E from 'fp-ts/lib/Either.js'
-import { type FormatFailure, problemList } from '../../../core/failure.js'
+
+import { type FormatFailure, problemList } from '@tandem-rl/base'
 import {
   type ContentPart,
   type History,
@@ -9,7 +9,8 @@ import {
   type Message,
   textOf,
   toolCallProblems,
-} from '../../../text/history/history.js'
+} from '@tandem-rl/text'
+import * as E from 'fp-ts/lib/Either.js'
 
 /** A message as language models of the AI SDK take it. */
 export type AIMessage =

@@ -1,16 +1,22 @@
+import {
+  ABORTED,
+  type Calendar,
+  cancellation,
+  checkOptions,
+  child,
+  type Key,
+  limiter,
+  problemList,
+  type Timers,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { liveCalendar, liveTimers } from '@tandem-rl/base/host'
+import type { History } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
-import type { Calendar, Timers } from '../../../core/capabilities.js'
-import { problemList } from '../../../core/failure.js'
-import { child, type Key } from '../../../core/key.js'
-import { limiter } from '../../../core/limiter.js'
-import { checkOptions } from '../../../core/options.js'
 import type { ServingWeights } from '../../../data/engineClient.js'
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
-import { liveCalendar, liveTimers } from '../../../live/clock.js'
 import { pauseMs, retryAfterMs } from '../../../live/transport/retry.js'
-import type { History } from '../../../text/history/history.js'
 import { AI_SDK_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { type AIError, aiError, aiResult, aiTurn } from './aiAnswer.js'
 import { type AIMessage, aiPrompt } from './aiPrompt.js'

@@ -1,6 +1,7 @@
 /** Answers to many requests of one call. */
+
+import { cancellation } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { cancellation } from '../../../core/cancellation.js'
 
 /**
  * The answers to all requests, in order, or the first failure that came, which ends the others.

@@ -3,10 +3,10 @@
  * the server.
  */
 
+import type { Message } from '@tandem-rl/text'
 import type { HistoryAction, SamplingRecord, StopReason } from '../../../data/policy.js'
 import { type Data, data, type Ragged, ragged } from '../../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
-import type { Message } from '../../../text/history/history.js'
 
 /**
  * The captured data of a response. `text`: the message, which every provider returns, without ids

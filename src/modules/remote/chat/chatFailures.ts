@@ -1,7 +1,5 @@
 /** Failures of servers and providers, as failures of a policy. */
-import type { Failure } from '../../../core/failure.js'
-import type { HttpFailure } from '../../../core/http.js'
-import { redact } from '../../../core/secrets.js'
+import { type Failure, type HttpFailure, redact } from '@tandem-rl/base'
 import type { PolicyFailure } from '../../../data/policy.js'
 import { errorOf } from '../failures.js'
 import type { ReplyProblem } from './chatReply.js'

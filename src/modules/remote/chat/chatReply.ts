@@ -1,12 +1,16 @@
 /** Answers of `POST /v1/chat/completions`, as OpenAI, vLLM, SGLang and others write them. */
+
+import { ownValue, problemList } from '@tandem-rl/base'
+import {
+  messageOfCalls,
+  messageOfText,
+  type ToolCallFormat,
+  thinkingPart,
+  thoughtsOf,
+  type WrittenCall,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { problemList } from '../../../core/failure.js'
-import { ownValue } from '../../../core/ownValue.js'
-import { thinkingPart, thoughtsOf } from '../../../text/history/thinkingParts.js'
-import { messageOfCalls, messageOfText } from '../../../text/toolCalls/callMessage.js'
-import type { ToolCallFormat } from '../../../text/toolCalls/format.js'
-import type { WrittenCall } from '../../../text/toolCalls/machine.js'
 import { serverError } from '../failures.js'
 import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 

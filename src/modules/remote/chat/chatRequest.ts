@@ -1,10 +1,9 @@
 /** Requests of `POST /v1/chat/completions`. */
+
+import { type FormatFailure, type Key, uniformInteger } from '@tandem-rl/base'
+import { type History, historyToOpenAi, lastMessage, type OpenAiMessage } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { FormatFailure } from '../../../core/failure.js'
-import { type Key, uniformInteger } from '../../../core/key.js'
 import type { ServingWeights } from '../../../data/engineClient.js'
-import { type History, lastMessage } from '../../../text/history/history.js'
-import { historyToOpenAi, type OpenAiMessage } from '../../../text/history/openAiChat.js'
 import type { ChatSettings, ToolChoice } from './clientConfig.js'
 
 /**

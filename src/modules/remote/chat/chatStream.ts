@@ -3,12 +3,10 @@
  * streaming.
  */
 
+import { errorMessage, type HttpEvents, type HttpFailure, parseJson } from '@tandem-rl/base'
+import { writtenArguments } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { errorMessage } from '../../../core/failure.js'
-import type { HttpEvents, HttpFailure } from '../../../core/http.js'
-import { parseJson } from '../../../core/json.js'
-import { writtenArguments } from '../../../text/history/writtenArguments.js'
 import { calledFunction, type ReplyProblem, sentError, wireMessage, wireReasoning, wireText } from './chatReply.js'
 
 const callPart = z.looseObject({

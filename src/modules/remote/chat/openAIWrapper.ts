@@ -1,19 +1,23 @@
 /** Chat APIs in the form of OpenAI as policies. */
 
+import {
+  type Cancellation,
+  cancellation,
+  checkOptions,
+  child,
+  type HttpFailure,
+  type HttpReply,
+  type HttpRequest,
+  type Key,
+  parseJson,
+  problemList,
+  type Transport,
+} from '@tandem-rl/base'
+import { callIds, type History, type OpenAiMessage, sameHistory, writtenArguments } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { type Cancellation, cancellation } from '../../../core/cancellation.js'
-import { problemList } from '../../../core/failure.js'
-import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../core/http.js'
-import { parseJson } from '../../../core/json.js'
-import { child, type Key } from '../../../core/key.js'
-import { checkOptions } from '../../../core/options.js'
 import type { ActOptions, HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import { type History, sameHistory } from '../../../text/history/history.js'
-import type { OpenAiMessage } from '../../../text/history/openAiChat.js'
-import { writtenArguments } from '../../../text/history/writtenArguments.js'
-import { callIds } from '../../../text/toolCalls/callMessage.js'
 import { OPENAI_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { reportedStatus } from '../failures.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'

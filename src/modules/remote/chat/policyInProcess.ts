@@ -1,13 +1,13 @@
 /** Policies of models in this process. */
+
+import type { Failure } from '@tandem-rl/base'
+import { encodeRendered, render } from '@tandem-rl/text'
+import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../../core/failure.js'
 import type { LogProbModel, PolicyFailure } from '../../../data/policy.js'
 import { ragged, raggedRows } from '../../../data/tensorDict/leaf.js'
-import { scope } from '../../../engine/scope.js'
-import { render } from '../../../text/template/chatTemplate.js'
-import { encodeRendered } from '../../../text/tokenizer/textTokenizer.js'
 import { historyPolicy } from '../../historyPolicy.js'
 import type { FallbackFormat } from '../../pretrained/chatFormats.js'
 import { loadPretrained, type ModelText, makeParams } from '../../pretrained/pretrained.js'

@@ -1,10 +1,9 @@
 /** The options, variables and results of looking up policies by name. */
+
+import type { Environment, Failure, Files, Hub, Packages } from '@tandem-rl/base'
+import type { History } from '@tandem-rl/text'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Environment, Files, Packages } from '../../../core/capabilities.js'
-import type { Failure } from '../../../core/failure.js'
-import type { Hub } from '../../../core/hub.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
-import type { History } from '../../../text/history/history.js'
 import type { FallbackFormat } from '../../pretrained/chatFormats.js'
 import type { makeVLLMWorker } from '../vllmWorker/vllmWorker.js'
 import type { LanguageModel } from './aiSDKWrapper.js'

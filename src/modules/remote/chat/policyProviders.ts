@@ -1,11 +1,10 @@
 /** Policies of services: OpenAI, OpenRouter, and the providers of LiteLLM and the AI SDK. */
+
+import { errorMessage, type Failure, ownValue, unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { errorMessage, type Failure } from '../../../core/failure.js'
-import { unknownName } from '../../../core/options.js'
-import { ownValue } from '../../../core/ownValue.js'
 import { aiSDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
 import { missingVariable, registryFailure } from './policyKeys.js'
 import {

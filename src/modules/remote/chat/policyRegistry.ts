@@ -1,15 +1,15 @@
 /** Policies by name, as configurations of games and agents name them. */
+
+import { checkOptions, type Failure } from '@tandem-rl/base'
+import { liveEnvironment, packagesOf } from '@tandem-rl/base/host'
+import { message } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../../core/failure.js'
-import { checkOptions } from '../../../core/options.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../../data/policy.js'
 import { data } from '../../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
-import { liveEnvironment, livePackages } from '../../../live/environment.js'
 import { liveFiles } from '../../../live/files.js'
 import { liveHub } from '../../../live/hub.js'
-import { message } from '../../../text/history/history.js'
 import { RESOLVE_POLICY_OPTIONS } from '../../optionKinds.js'
 import { makeVLLMWorker } from '../vllmWorker/vllmWorker.js'
 import { inProcess } from './policyInProcess.js'
@@ -99,7 +99,7 @@ export const resolvePolicy = (name: string, options: RegistryOptions = {}): TE.T
   const world: RegistryWorld = {
     files: liveFiles,
     environment: liveEnvironment,
-    packages: livePackages,
+    packages: packagesOf(import.meta),
     hub: () => liveHub(),
     startServer: makeVLLMWorker,
     ...options.world,

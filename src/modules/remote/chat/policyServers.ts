@@ -1,15 +1,14 @@
 /**
  * Policies of servers in a registry file: those that run, and those that are started for a model.
  */
+
+import { type Failure, type Files, unknownName } from '@tandem-rl/base'
+import { problemsOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Files } from '../../../core/capabilities.js'
-import type { Failure } from '../../../core/failure.js'
-import { unknownName } from '../../../core/options.js'
 import { parseYaml } from '../../../data/codecs/yamlText.js'
-import { problemsOf } from '../../../text/history/historyJson.js'
 import { missingVariable, registryFailure } from './policyKeys.js'
 import { type FoundPolicy, type Lookup, serverPolicy } from './policyLookup.js'
 import { apiAddress, servedModel } from './servedModel.js'

@@ -1,8 +1,7 @@
 /** Transfer of adapters to a server through a shared folder. */
+
+import { describe, type FileFailure, type Files, type HttpRequest, type Ids } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Files, Ids } from '../../../core/capabilities.js'
-import { describe, type FileFailure } from '../../../core/failure.js'
-import type { HttpRequest } from '../../../core/http.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
 import type { AdapterWeights } from '../../../data/generation.js'
 import { adapterModules } from '../../lora/adapter.js'

@@ -2,10 +2,11 @@
  * Calls with small answers, which are checked by a schema. Changes are sent once; reads may be
  * retried.
  */
+
+import type { HttpFailure, HttpReply, HttpRequest, Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../core/http.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
 import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'

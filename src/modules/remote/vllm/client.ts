@@ -2,16 +2,15 @@
  * A vLLM server, or one with vLLM's protocol, as an engine: sampling, adapters, weights and control
  * over HTTP.
  */
+
+import { checkOptions, describe, type Files, type Ids } from '@tandem-rl/base'
+import { liveIds } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files, Ids } from '../../../core/capabilities.js'
-import { describe } from '../../../core/failure.js'
-import { checkOptions } from '../../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import type { WeightSource } from '../../../data/generation.js'
 import { liveFiles } from '../../../live/files.js'
-import { liveIds } from '../../../live/ids.js'
 import { VLLM_CLIENT_OPTIONS } from '../../optionKinds.js'
 import { engineFailure } from '../failures.js'
 import { makeRequestGate } from '../requestGate.js'

@@ -2,8 +2,8 @@
  * Turns a server's answer to one request into events: a whole answer, or server-sent events. The
  * client parses the texts.
  */
+import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '../../../core/http.js'
 import type { GenerationEvent, GenerationFailure } from '../../../data/generation.js'
 import { generationFailure } from '../failures.js'
 

@@ -1,7 +1,8 @@
 /** Detection of a server's properties and abilities, once per connection. */
+
+import type { HttpFailure, HttpRequest } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { HttpFailure, HttpRequest } from '../../../core/http.js'
 import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
 import type { GenerationFailure } from '../../../data/generation.js'
 import { parseJsonAs } from '../../../data/schemaJson.js'

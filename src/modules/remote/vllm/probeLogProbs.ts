@@ -1,8 +1,7 @@
 /** Detects from log-probabilities whether a server computes them before or after temperature. */
+import { type HttpFailure, type HttpRequest, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { HttpFailure, HttpRequest } from '../../../core/http.js'
-import { parseJson } from '../../../core/json.js'
 import type { ServerLogProbs } from '../../generation/policy/knownModes.js'
 import { sendTo, type VLLMServer } from './calls.js'
 import { SAMPLING_PATHS } from './wireRequest.js'

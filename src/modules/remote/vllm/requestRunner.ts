@@ -1,9 +1,9 @@
 /** The running requests of a client: start, count, cancellation, close. */
+
+import { errorMessage, type Ids } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Ids } from '../../../core/capabilities.js'
-import { errorMessage } from '../../../core/failure.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../../data/generation.js'
 import { eventQueue } from '../../generation/eventQueue.js'

@@ -1,5 +1,5 @@
 /** The bodies of sampling requests for `/inference/v1/generate` and `/v1/completions`. */
-import { type Key, threefry } from '../../../core/key.js'
+import { type Key, threefry } from '@tandem-rl/base'
 import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
 
 /** The endpoint for sampling: one with token ids only, or OpenAI's with text and token ids. */

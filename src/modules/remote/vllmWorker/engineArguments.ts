@@ -1,6 +1,7 @@
 /** Conversion of engine arguments to the command line of `vllm serve`. */
+
+import { problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { problemList } from '../../../core/failure.js'
 
 /** The value of an engine argument. Records are sent as JSON, lists as several words. */
 export type EngineArgument = string | number | boolean | null | undefined | readonly EngineArgument[] | EngineRecord

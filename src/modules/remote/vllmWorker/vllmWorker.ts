@@ -1,14 +1,21 @@
 /** A server process on this computer: start, health checks, supervision and stop. */
+
+import {
+  ABORTED,
+  cancellation,
+  checkOptions,
+  type ProcessEnd,
+  type Processes,
+  type RunningProcess,
+  redact,
+  type Transport,
+  unlessAborted,
+} from '@tandem-rl/base'
+import { harmless } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
-import type { ProcessEnd, Processes, RunningProcess } from '../../../core/capabilities.js'
-import type { Transport } from '../../../core/http.js'
-import { checkOptions } from '../../../core/options.js'
-import { redact } from '../../../core/secrets.js'
 import type { EngineClient } from '../../../data/engineClient.js'
 import { liveProcesses } from '../../../live/processes.js'
-import { harmless } from '../../../live/thrown.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { MAKE_VLLM_WORKER_OPTIONS } from '../../optionKinds.js'
 import { vLLMClient } from '../vllm/client.js'

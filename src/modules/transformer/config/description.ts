@@ -3,7 +3,7 @@
  * them. The forward pass, the shapes of the parameters and their initial values are functions of
  * it, and do not depend on families otherwise.
  */
-import type { Activation } from '../../../engine/ops/activation.js'
+import type { Activation } from '@tandem-rl/tfjs-onnxruntime'
 
 /** The supported families of models, by the `model_type` of their `config.json`. */
 export type Architecture =

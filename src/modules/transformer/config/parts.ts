@@ -1,7 +1,8 @@
 /** The parts that descriptions of several families share. */
+
+import type { Activation } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Activation } from '../../../engine/ops/activation.js'
 import type {
   AttentionDescription,
   DecoderConfig,

@@ -2,10 +2,11 @@
  * The assets of the report in a browser, in place of `../reportAssets.ts`: they are served in the
  * folder `report/` beside the page or worker.
  */
+
+import { errorMessage, type FileFailure, fileFailure } from '@tandem-rl/base'
+import { browser } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { errorMessage, type FileFailure, fileFailure } from '../../../core/failure.js'
-import { browser } from '../../../live/browser/globals.js'
 import type * as node from '../reportAssets.js'
 
 const served = (name: string): TE.TaskEither<FileFailure, string> =>

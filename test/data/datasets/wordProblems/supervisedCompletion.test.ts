@@ -1,6 +1,6 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../../src/core/key.js'
 import { rationale, supervisedCompletion } from '../../../../src/data/datasets/wordProblems/supervisedCompletion.js'
 import { wordProblems } from '../../../../src/data/datasets/wordProblems/wordProblems.js'
 import { gsm8kReward } from '../../../../src/envs/rewards/gsm8k.js'

@@ -1,7 +1,7 @@
+import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../../src/core/key.js'
 import { finalAnswer, gsm8kTasks } from '../../../../src/data/datasets/gsm8k.js'
 import type { ProblemOperation } from '../../../../src/data/datasets/wordProblems/plan.js'
 import { THINGS } from '../../../../src/data/datasets/wordProblems/vocabulary.js'

@@ -1,11 +1,12 @@
 /**
  * Hostile replies that could hang a check. test/learning/ifEvalHostile.test.ts reads a megabyte.
  */
+
+import { History, message } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../../../src/data/datasets/ifEvalInstructions.js'
 import { ifEvalReward } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
 import { ifEvalScore } from '../../../../src/envs/rewards/ifEval/ifEvalScore.js'
-import { History, message } from '../../../../src/text/history/history.js'
 import { hostileTexts, ifEvalTask, KIND_SAMPLES, type KindSample, loadedDetector } from '../../../kit/ifEval.js'
 
 const context = { detectLanguage: await loadedDetector() }

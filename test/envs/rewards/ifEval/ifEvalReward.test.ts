@@ -1,3 +1,4 @@
+import { appendMessage, History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../../../src/data/datasets/ifEvalInstructions.js'
@@ -9,7 +10,6 @@ import {
 } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
 import { checkLaws } from '../../../../src/testing/law.js'
 import { rewardLaws } from '../../../../src/testing/rewardLaws.js'
-import { appendMessage, History, message } from '../../../../src/text/history/history.js'
 import { ifEvalTask, inBlocks, KIND_SAMPLES, type KindSample, loadedDetector } from '../../../kit/ifEval.js'
 
 const detectLanguage = await loadedDetector()

@@ -1,9 +1,10 @@
 /** Our rewards against those of TorchRL's IfEvalScorer (test/golden/generate/ifEvalScorer.py). */
+
 import { readFileSync } from 'node:fs'
+import { History, message } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
 import type { Instruction } from '../../../../src/data/datasets/ifEval.js'
 import { ifEvalReward } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
-import { History, message } from '../../../../src/text/history/history.js'
 import { ifEvalTask } from '../../../kit/ifEval.js'
 
 interface ScoredReply {

@@ -1,5 +1,5 @@
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../../src/core/failure.js'
 import { computeEngineOpinion } from '../../../../src/envs/rewards/math/computeEngine.js'
 
 describe('computeEngineOpinion', () => {

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
+import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type AnswerPlace, mathAnswerOf } from '../../../../src/envs/rewards/math/mathAnswer.js'
 import { type MathRewardOptions, mathReward } from '../../../../src/envs/rewards/math/mathReward.js'
 import { checkLaws } from '../../../../src/testing/law.js'
 import { rewardLaws } from '../../../../src/testing/rewardLaws.js'
-import { History, message } from '../../../../src/text/history/history.js'
 
 const scored = (answer: string, reply: string, options: MathRewardOptions = {}) =>
   mathReward(options).score({

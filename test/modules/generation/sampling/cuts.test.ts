@@ -1,6 +1,6 @@
+import { keyFromSeed, normals, permutation } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed, normals, permutation } from '../../../../src/core/key.js'
 import { type Cuts, draw, keep, keptIds, NO_CUTS } from '../../../../src/modules/generation/sampling/cuts.js'
 
 /** More than what top-k selects without buckets. */

@@ -1,7 +1,8 @@
 /** The distributions of Transformers' logits processors: test/golden/generate/sampling.py. */
+
 import { readFileSync } from 'node:fs'
+import { keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../../src/core/key.js'
 import type { SamplingParams } from '../../../../src/data/generation.js'
 import { countTokens } from '../../../../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'

@@ -1,6 +1,6 @@
+import { child, keyFromSeed, uniform } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { child, keyFromSeed, uniform } from '../../../../src/core/key.js'
 import type { SamplingParams } from '../../../../src/data/generation.js'
 import { countTokens } from '../../../../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'

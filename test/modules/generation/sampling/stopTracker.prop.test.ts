@@ -1,3 +1,4 @@
+import { decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { SamplingParams } from '../../../../src/data/generation.js'
@@ -10,7 +11,6 @@ import {
   type StopRules,
   stopTracker,
 } from '../../../../src/modules/generation/sampling/stopTracker.js'
-import { decodeEnd, decodeNext, type TextTokenizer } from '../../../../src/text/tokenizer/textTokenizer.js'
 import { type Family, familyTokenizer } from '../../../kit/tokenizers.js'
 
 const NONE = { text: '', finish: null }

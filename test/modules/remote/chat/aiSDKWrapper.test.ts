@@ -2,26 +2,18 @@
  * Language models of the AI SDK as policies: the real provider over a real server, and the SDK's
  * own model for tests.
  */
+
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { child, keyFromSeed, type Timers } from '@tandem-rl/base'
+import { appendMessage, History, MALFORMED_CALL, type MediaSource, message, textOf, toolResult } from '@tandem-rl/text'
 import { type LanguageModel as AnyLanguageModel, APICallError } from 'ai'
 import { MockLanguageModelV3 } from 'ai/test'
 import { describe, expect, it } from 'vitest'
-import type { Timers } from '../../../../src/core/capabilities.js'
-import { child, keyFromSeed } from '../../../../src/core/key.js'
 import type { HistoryPrompt } from '../../../../src/data/policy.js'
 import { data, raggedRows } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import { aiSDKWrapper } from '../../../../src/modules/remote/chat/aiSDKWrapper.js'
 import { seedOf } from '../../../../src/modules/remote/chat/chatRequest.js'
-import {
-  appendMessage,
-  History,
-  type MediaSource,
-  message,
-  textOf,
-  toolResult,
-} from '../../../../src/text/history/history.js'
-import { MALFORMED_CALL } from '../../../../src/text/toolCalls/callMessage.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 import { saying, scripted, served, tokenizer, until, useServers } from '../../../kit/served.js'
 

@@ -1,12 +1,13 @@
 /** Streamed answers of chat servers: as those without streaming, however a server writes them. */
+
 import type { ServerResponse } from 'node:http'
+import { keyFromSeed } from '@tandem-rl/base'
+import { History, message, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyFromSeed } from '../../../../src/core/key.js'
 import { data } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import { OpenAIWrapper } from '../../../../src/modules/remote/chat/openAIWrapper.js'
-import { History, message, textOf } from '../../../../src/text/history/history.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 import { startServer, transportTo } from '../../../kit/transports.js'
 

@@ -2,8 +2,10 @@
  * Chat servers as policies: over a real server on a real socket, and through a proxy that spoils
  * answers.
  */
+
+import { child, keyFromSeed } from '@tandem-rl/base'
+import { History, message, textOf } from '@tandem-rl/text'
 import { afterAll, describe, expect, it } from 'vitest'
-import { child, keyFromSeed } from '../../../../src/core/key.js'
 import type { HistoryPrompt } from '../../../../src/data/policy.js'
 import { data, raggedRows } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
@@ -11,7 +13,6 @@ import type { Capture } from '../../../../src/modules/remote/chat/chatAction.js'
 import { seedOf } from '../../../../src/modules/remote/chat/chatRequest.js'
 import type { OpenAIWrapperOptions } from '../../../../src/modules/remote/chat/clientConfig.js'
 import { OpenAIWrapper } from '../../../../src/modules/remote/chat/openAIWrapper.js'
-import { History, message, textOf } from '../../../../src/text/history/history.js'
 import { type Fault, type FaultProxy, faultProxy, rewriteJson } from '../../../kit/faultProxy.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 import { saying, scripted, served, tokenizer, until, useServers } from '../../../kit/served.js'

@@ -2,24 +2,23 @@
  * Policies by name: which there are, where their keys come from, and what is said of those that
  * cannot be had.
  */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { type Environment, type Hub, keyFromSeed } from '@tandem-rl/base'
+import { liveEnvironment } from '@tandem-rl/base/host'
+import { History, message, textOf } from '@tandem-rl/text'
 import { createProviderRegistry } from 'ai'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Environment } from '../../../../src/core/capabilities.js'
-import type { Hub } from '../../../../src/core/hub.js'
-import { keyFromSeed } from '../../../../src/core/key.js'
 import { type Data, data, type Ragged, raggedRow } from '../../../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'
-import { liveEnvironment } from '../../../../src/live/environment.js'
 import { liveFiles } from '../../../../src/live/files.js'
 import type { RegistryOptions, RegistryWorld } from '../../../../src/modules/remote/chat/policyLookup.js'
 import { resolvePolicy } from '../../../../src/modules/remote/chat/policyRegistry.js'
-import { History, message, textOf } from '../../../../src/text/history/history.js'
 import { useEngine } from '../../../kit/engine.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 import { saying, served, useServers } from '../../../kit/served.js'

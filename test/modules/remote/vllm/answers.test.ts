@@ -1,6 +1,6 @@
+import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../../src/core/failure.js'
 import type { GenerationEvent } from '../../../../src/data/generation.js'
 import { collectEvents } from '../../../../src/modules/generation/generateAll.js'
 import { vLLMClient } from '../../../../src/modules/remote/vllm/client.js'

@@ -1,5 +1,5 @@
+import { orThrow } from '@tandem-rl/base'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { orThrow } from '../../../../src/core/failure.js'
 import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
 import { collectEvents } from '../../../../src/modules/generation/generateAll.js'
 import { vLLMClient } from '../../../../src/modules/remote/vllm/client.js'

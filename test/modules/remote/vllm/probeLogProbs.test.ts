@@ -1,5 +1,5 @@
+import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { orThrow } from '../../../../src/core/failure.js'
 import { vLLMServer } from '../../../../src/modules/remote/vllm/calls.js'
 import { probeLogProbs } from '../../../../src/modules/remote/vllm/probeLogProbs.js'
 import { answeredBy, type WireReply } from '../../../kit/wire.js'

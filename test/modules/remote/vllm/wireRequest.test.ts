@@ -1,8 +1,7 @@
+import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { orThrow } from '../../../../src/core/failure.js'
-import { keyFromSeed } from '../../../../src/core/key.js'
 import type { SamplingParams } from '../../../../src/data/generation.js'
 import { samplingParams } from '../../../../src/modules/generation/sampling/params.js'
 import {

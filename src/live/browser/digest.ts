@@ -1,2 +1,0 @@
-/** Digests in a browser, whose own ones are asynchronous, in place of `../digest.ts`. */
-export { sha256 as liveDigest } from '../../core/sha256.js'
