@@ -2,7 +2,7 @@
  * Statistics of benchmarks: medians, quartiles, and the ratio of two speeds with its confidence
  * interval.
  */
-import { median, quantile } from '@tandem-rl/base'
+import { median, quantile, studentQuantile } from '@tandem-rl/base'
 
 /** A median and its quartiles. */
 export interface Spread {
@@ -20,41 +20,6 @@ export const spreadOf = (numbers: readonly number[]): Spread => ({
 
 /** The share of intervals that contain the true ratio. */
 const CONFIDENCE = 0.95
-
-/**
- * Computes the probability that Student's t with `df` degrees of freedom lies between `-t` and `t`,
- * where $t = \sqrt{df} \tan \theta$.
- *
- * Source   Abramowitz and Stegun 1964, formulas 26.7.3 and 26.7.4, which are finite sums.
- */
-const centralShare = (theta: number, df: number): number => {
-  const [sine, cosine] = [Math.sin(theta), Math.cos(theta)]
-  const isOdd = df % 2 === 1
-  let [term, sum] = isOdd ? [cosine, df > 1 ? cosine : 0] : [1, 1]
-  for (let k = isOdd ? 3 : 2; k <= df - 2; k += 2) {
-    term *= ((k - 1) / k) * cosine ** 2
-    sum += term
-  }
-  return isOdd ? (2 / Math.PI) * (theta + sine * sum) : sine * sum
-}
-
-/**
- * Computes the value that Student's t exceeds in absolute value with probability `1 - confidence`.
- *
- * Cost     60 sums of `df / 2` terms.
- *
- * @example
- * studentQuantile(4, 0.95) // 2.776
- */
-export const studentQuantile = (df: number, confidence: number): number => {
-  let [low, high] = [0, Math.PI / 2]
-  for (let i = 0; i < 60; i++) {
-    const middle = (low + high) / 2
-    if (centralShare(middle, df) < confidence) low = middle
-    else high = middle
-  }
-  return Math.sqrt(df) * Math.tan((low + high) / 2)
-}
 
 /** A ratio of two speeds with its confidence interval. Above 1, the candidate is faster. */
 export interface SpeedRatio {

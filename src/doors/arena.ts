@@ -42,7 +42,7 @@ export {
   type ExploitabilityOptions,
   measureExploitability,
 } from '../arena/statistics/exploitability.js'
-export { binomialTest, type Interval, type Trials, wilsonInterval } from '../arena/statistics/intervals.js'
+export { binomialTest, type Trials, wilsonInterval } from '../arena/statistics/intervals.js'
 export type { PairScore } from '../arena/statistics/outcomes.js'
 export { type OutcomeShares, type RandomBaseline, randomBaseline } from '../arena/statistics/randomPlay.js'
 export { type Rating, ratingsOf } from '../arena/statistics/ratings.js'

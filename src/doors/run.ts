@@ -8,7 +8,7 @@
 import '@tandem-rl/tfjs-onnxruntime'
 
 export type { AgentHeldOut, AgentRunParts } from '../run/define/agentRun.js'
-export { type LearnerSettings, learnerParts } from '../run/define/choices.js'
+export { type LearnerSettings, learnerParts, policyLearnerParts } from '../run/define/choices.js'
 export type { RecipeHeldOut, RecipeSettings } from '../run/define/defineRecipe.js'
 export { exportsOf } from '../run/define/exported.js'
 export {
@@ -23,6 +23,7 @@ export {
 } from '../run/define/makeModel.js'
 export type { HeldOut } from '../run/define/modelRun.js'
 export type { PolicyRun, PolicyRunSettings, PolicySampler, RunPlan } from '../run/define/policyParts.js'
+export { type RunReference, runReference } from '../run/define/runReference.js'
 export { type VLLMSamplerOptions, vLLMSampler } from '../run/define/vLLMSampler.js'
 export { type Alarm, type AlarmKind, type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../run/metrics/alarms.js'
 export type { BatchMetrics } from '../run/metrics/batchMetrics.js'

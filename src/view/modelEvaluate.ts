@@ -1,7 +1,6 @@
 /** The comparison of two checkpoints on held-out tasks. */
 
-import { countOf } from '@tandem-rl/base'
-import { meanInterval } from '../arena/statistics/intervals.js'
+import { countOf, meanInterval } from '@tandem-rl/base'
 import type { EvaluationResult, Evaluator } from '../run/metrics/evaluation.js'
 import { evaluationKey } from '../run/train/train.js'
 import type { ModelWork } from './modelDesk.js'

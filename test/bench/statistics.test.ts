@@ -6,7 +6,7 @@
 import { child, type Key, keyFromSeed, normals, quantile, uniforms } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type SpeedRatio, speedRatio, spreadOf, studentQuantile, verdictOf } from '../../src/bench/statistics.js'
+import { type SpeedRatio, speedRatio, spreadOf, verdictOf } from '../../src/bench/statistics.js'
 
 const times = fc.array(fc.double({ min: 1e-6, max: 1e3, noNaN: true }), { minLength: 1, maxLength: 20 })
 
@@ -21,23 +21,6 @@ describe('spreadOf', () => {
         expect(high).toBeLessThanOrEqual(Math.max(...numbers))
       }),
     )
-  })
-})
-
-describe('studentQuantile', () => {
-  it('returns the values of published tables', () => {
-    // Abramowitz and Stegun, table 26.10.
-    const table = [
-      [1, 12.706],
-      [2, 4.303],
-      [3, 3.182],
-      [4, 2.776],
-      [9, 2.262],
-      [30, 2.042],
-      [120, 1.98],
-    ] as const
-    for (const [df, t] of table) expect(studentQuantile(df, 0.95)).toBeCloseTo(t, 3)
-    expect(studentQuantile(5, 0.99)).toBeCloseTo(4.032, 3)
   })
 })
 

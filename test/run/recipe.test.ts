@@ -1,16 +1,11 @@
 /** Recipes: validation, description and changes of settings. */
+import { differingSettings } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { defineRecipe } from '../../src/run/define/defineRecipe.js'
-import {
-  differingSettings,
-  parseSettings,
-  readAssignment,
-  settingLeaves,
-  withSetting,
-} from '../../src/run/parts/recipe.js'
+import { parseSettings, readAssignment, settingLeaves, withSetting } from '../../src/run/parts/recipe.js'
 import { policySettings } from '../../src/run/parts/settings.js'
 
 const recipe = defineRecipe({

@@ -37,7 +37,9 @@ export { type Cell, cell } from './cell.js'
 export type { Changing } from './changing.js'
 export { condition } from './condition.js'
 export { countOf } from './countOf.js'
+export { differingSettings } from './differingSettings.js'
 export type { Digest, RunningDigest } from './digest.js'
+export { evenly } from './evenly.js'
 export {
   asError,
   type ConfigFailure,
@@ -148,6 +150,7 @@ export {
   type StrictJson,
   writeJson,
 } from './strictJson.js'
+export { type Interval, meanInterval, studentQuantile } from './studentInterval.js'
 export { indexOfText } from './textSearch.js'
 export { textTable } from './textTable.js'
 export { flatten, formatShape, type Tree, type TreeShape, unflatten } from './tree.js'

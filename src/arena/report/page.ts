@@ -1,14 +1,12 @@
 /** The report of a tournament: one self-contained HTML page. */
 
 import { fileURLToPath } from 'node:url'
-import { countOf, type FileFailure, type Files, htmlText, scriptJson } from '@tandem-rl/base'
+import { countOf, evenly, type FileFailure, type Files, htmlText, type Interval, scriptJson } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Game } from '../../envs/games/game.js'
-import { evenly } from '../../run/report/charts.js'
 import type { GameRecord } from '../matches/records.js'
 import type { Exploitability } from '../statistics/exploitability.js'
-import type { Interval } from '../statistics/intervals.js'
 import type { Rating } from '../statistics/ratings.js'
 import { reasoningProfiles } from '../statistics/reasoning.js'
 import type { ArenaResults, GameResult, PairResult, PlayerResult, Tally } from '../statistics/results.js'

@@ -1,10 +1,9 @@
 /** Sessions of a tournament in a folder: opened, continued, and finished with a report. */
 
-import { child, type Failure, type Files, keyFromSeed, type Locks, parseJson } from '@tandem-rl/base'
+import { child, differingSettings, type Failure, type Files, keyFromSeed, type Locks, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { differingSettings } from '../../run/parts/recipe.js'
 import { type ArenaConfig, arenaConfig, configProblem } from '../config/schema.js'
 import type { ArenaSetup } from '../config/setup.js'
 import { openTournamentLog, type TournamentLog } from '../matches/log.js'

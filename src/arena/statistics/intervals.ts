@@ -1,14 +1,5 @@
 /** Statistics of games: intervals, ratings, seats, baselines, exploitability. */
-import { studentQuantile } from '../../bench/statistics.js'
-
-/** An estimate and its 95 % interval. */
-export interface Interval {
-  readonly estimate: number
-  readonly low: number
-  readonly high: number
-}
-
-const CONFIDENCE = 0.95
+import type { Interval } from '@tandem-rl/base'
 
 /** The standard normal quantile of a two-sided 95 % interval. */
 export const Z95 = 1.959963984540054
@@ -58,29 +49,6 @@ export const groupedShare = (groups: readonly (readonly number[])[]): Interval =
   const variance = (squares * groups.length) / (groups.length - 1)
   const effect = Math.max(1, variance / (trials * share * (1 - share)))
   return { ...wilsonInterval(successes / effect, trials / effect), estimate: share }
-}
-
-/**
- * Computes the mean of independent values from a bounded range, with Student's 95 % interval.
- *
- * Equal values have no spread to estimate an interval from. The interval then allows for the share
- * of other values that `n` draws miss with a probability of 5 %: $1 - 0.05^{1/n}$.
- *
- * Errors   throws RangeError without values.
- *
- * @example
- * meanInterval([1, 0, 1, 0], [0, 1]).estimate // 0.5
- */
-export const meanInterval = (values: readonly number[], [lowest, highest]: readonly [number, number]): Interval => {
-  const count = values.length
-  if (count === 0) throw new RangeError('meanInterval: expected at least one value, got none')
-  const mean = values.reduce((sum, value) => sum + value, 0) / count
-  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
-  const margin =
-    squares <= 1e-12 * count
-      ? (1 - (1 - CONFIDENCE) ** (1 / count)) * (highest - lowest)
-      : studentQuantile(count - 1, CONFIDENCE) * Math.sqrt(squares / (count - 1) / count)
-  return { estimate: mean, low: Math.max(lowest, mean - margin), high: Math.min(highest, mean + margin) }
 }
 
 /** The logarithms of 0!, 1!, ..., n!. */

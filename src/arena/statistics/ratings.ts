@@ -1,5 +1,6 @@
 /** Ratings of players from comparisons: the model of Bradley and Terry on the scale of Elo. */
-import { type Interval, Z95 } from './intervals.js'
+import type { Interval } from '@tandem-rl/base'
+import { Z95 } from './intervals.js'
 import { groupBy, type PairScore } from './outcomes.js'
 
 /** The rating of a player. The mean over all players is 1500. */

@@ -3,11 +3,11 @@
  * against random play.
  */
 
-import { checkOptions, median, quantile } from '@tandem-rl/base'
+import { checkOptions, type Interval, meanInterval, median, quantile } from '@tandem-rl/base'
 import type { Game } from '../../envs/games/game.js'
 import type { GameRecord, MoveRecord } from '../matches/records.js'
 import { ARENA_RESULTS_OPTIONS } from '../optionKinds.js'
-import { binomialTest, groupedShare, type Interval, meanInterval } from './intervals.js'
+import { binomialTest, groupedShare } from './intervals.js'
 import { groupBy, outcomeOf, type PairScore, pairScores, type ScoredGame, scoredGames, scoreOf } from './outcomes.js'
 import { type RandomBaseline, randomBaseline } from './randomPlay.js'
 import { type Rating, ratingsOf } from './ratings.js'

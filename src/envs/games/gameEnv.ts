@@ -14,7 +14,7 @@ import { assign, type DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { MultiAgentEnv, type MultiAgentState } from '../agents/multiAgentEnv.js'
 import type { AgentTurn } from '../agents/turnOrder.js'
-import { type Env, requireBatchSize } from '../base/env.js'
+import type { Env } from '../base/env.js'
 import { GAME_ENV_OPTIONS, GAME_ENV_TEXT_OPTIONS } from '../optionKinds.js'
 import type { RewardEntries } from '../transforms/rewardEntries.js'
 import { type Game, type GameState, playersOf } from './game.js'
@@ -244,7 +244,6 @@ export const GameEnv = <P>(options: GameEnvOptions<P>): Env<GameEnvState, Histor
   const { casts = [playersOf(game).map(() => PLAYER)] } = options
   checkIllegalMoveRule(`${NAME}: illegal`, illegal)
   const batchSize = prompts * repeats
-  requireBatchSize(NAME, batchSize)
 
   const rulesOf = ({ cast, deal, play }: Deal): PlayRules<P> => ({
     game,

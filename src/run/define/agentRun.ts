@@ -35,7 +35,7 @@ import { type FailureLog, failureLog } from '../parts/failureLog.js'
 import type { BuildContext } from '../parts/recipe.js'
 import { type AnyRun, closing, dataRun, describedAdvantage, type RecordOptions } from '../parts/run.js'
 import type { BatchSource } from '../parts/source.js'
-import { klWeightOf, learnerParts, offPolicyOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
+import { klWeightOf, overlongOf, policyLearnerParts, rewardFormOf, samplingRoundsOf } from './choices.js'
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
@@ -273,11 +273,7 @@ const builtRun = async <T extends Task>(
   const log = failureLog((line) => console.error(visibleText(line)))
   const { onFailure = log.note } = parts
   const { config, text } = model
-  const learner = localLearner({
-    ...learnerParts(settings, model),
-    loss,
-    offPolicy: offPolicyOf(settings, loss),
-  })
+  const learner = localLearner(policyLearnerParts(settings, model, loss))
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
   let served: Served | undefined

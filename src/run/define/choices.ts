@@ -14,7 +14,8 @@ import { batchAdvantage } from '../../objectives/advantages/batchAdvantage.js'
 import type { SegmentRule } from '../../objectives/advantages/segments.js'
 import { ALGORITHMS, algorithmLoss } from '../../objectives/algorithms.js'
 import { AdaptiveKLController, ConstantKLController } from '../../objectives/klControl.js'
-import type { AnyLoss } from '../../objectives/loss.js'
+import type { AnyLoss, Loss } from '../../objectives/loss.js'
+import type { RolloutEntries } from '../../objectives/lossRows.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import type { CorrectionWeights, RolloutCorrectionOptions } from '../../objectives/rolloutCorrection.js'
 import { adafactor } from '../../objectives/updates/adafactor.js'
@@ -295,6 +296,21 @@ export const learnerParts = (
     compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
   }
 }
+
+/**
+ * Returns the options of `localLearner` for a policy. Default loss: that of the algorithm.
+ *
+ * Errors   throws RangeError if settings contradict each other.
+ */
+export const policyLearnerParts = (
+  settings: LearnerSettings & Pick<PolicySettings, 'loss' | 'kl' | 'sampling' | 'offPolicy'>,
+  model: Pretrained,
+  loss: Loss<RolloutEntries> = lossOf(settings),
+): LocalLearnerOptions<RolloutEntries> => ({
+  ...learnerParts(settings, model),
+  loss,
+  offPolicy: offPolicyOf(settings, loss),
+})
 
 const alarmLimitsOf = (limits: PolicySettings['keep']['alarmLimits']): AlarmLimits => ({
   ...DEFAULT_ALARM_LIMITS,

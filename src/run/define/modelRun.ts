@@ -36,7 +36,7 @@ import type { EnvContext } from '../parts/collecting.js'
 import type { BuildContext } from '../parts/recipe.js'
 import { checkRemote, type OpenTraining } from '../parts/remoteTraining.js'
 import { closing, environmentRun, type RecordOptions } from '../parts/run.js'
-import { klWeightOf, learnerParts, offPolicyOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
+import { klWeightOf, overlongOf, policyLearnerParts, rewardFormOf, samplingRoundsOf } from './choices.js'
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
@@ -201,7 +201,7 @@ const remoteRun = async <O extends HistoryPrompt>(
   const text = withTools(model.text, tools)
   const { tasks, keep, sampling } = settings
   checkRemote(settings)
-  const { optimizer, key, passes = {} } = learnerParts(settings, model)
+  const { optimizer, key, passes = {}, offPolicy = {} } = policyLearnerParts(settings, model, loss)
   const { maxGradNorm = 1, ...steps } = passes
   const remote = await open({
     config: model.config,
@@ -212,7 +212,7 @@ const remoteRun = async <O extends HistoryPrompt>(
     maxGradNorm,
     lora: settings.lora.rank,
     maxTokens: settings.sampling.maxNewTokens,
-    offPolicy: offPolicyOf(settings, loss),
+    offPolicy,
   })
   const reference = runReference(settings, { loss, model: remote.reference })
   const run = environmentRun({
@@ -243,11 +243,7 @@ const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: 
   const [{ config }, text] = [model, withTools(model.text, tools)]
   const { tasks, sampling, compute, keep } = settings
   const key = keyFromSeed(settings.seed)
-  const learner = localLearner({
-    ...learnerParts(settings, model),
-    loss,
-    offPolicy: offPolicyOf(settings, loss),
-  })
+  const learner = localLearner(policyLearnerParts(settings, model, loss))
   using first = sharedParams(model)
   const isShared = compute.workers > 1
   const reference = TransformersWrapper({ config, params: first.value, ...(isShared && { scorer: learner.scorer() }) })

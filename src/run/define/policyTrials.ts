@@ -11,7 +11,7 @@ import { stepRows } from '../../learners/steps/tokenRows.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import type { RolloutEntries } from '../../objectives/lossRows.js'
 import type { LearningTrials } from './calibrate.js'
-import { learnerParts, offPolicyOf } from './choices.js'
+import { policyLearnerParts } from './choices.js'
 import { memoryRequest, type PolicyRunSettings, type RunPlan, type RunSizes } from './policyParts.js'
 
 const each = <T>(n: number, f: (i: number) => T): readonly T[] => Array.from({ length: n }, (_, i) => f(i))
@@ -117,13 +117,12 @@ export const policyTrials = (
     },
     open: ({ workers, microBatch }) => {
       const changed = { ...settings, compute: { ...compute, workers, microBatch } }
-      const { optimizer: updates, passes, ...parts } = learnerParts(changed, model)
+      const { optimizer: updates, passes, offPolicy, ...parts } = policyLearnerParts(changed, model, loss)
       const trial = localLearner({
         ...parts,
         optimizer: { ...updates, learningRate: () => 0 },
         passes: { ...passes, epochs: 1 },
-        loss,
-        offPolicy: { ...offPolicyOf(settings, loss), stale: 'keep' },
+        offPolicy: { ...offPolicy, stale: 'keep' },
       })
       return {
         learn: async () => {

@@ -36,7 +36,7 @@ export const timedModel = ({ name, score }: LogProbModel, now: () => number = li
 }
 
 /** The reference of a run, and the part of the run that reports its time. */
-interface RunReference {
+export interface RunReference {
   readonly model?: LogProbModel
   readonly part: Pick<AnyRun, 'referenceSeconds'>
 }

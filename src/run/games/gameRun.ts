@@ -23,12 +23,13 @@ import { sharedParams } from '../../modules/pretrained/sharedParams.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
 import { batchAdvantage } from '../../objectives/advantages/batchAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
-import { learnerParts, lossOf, offPolicyOf } from '../define/choices.js'
+import { policyLearnerParts } from '../define/choices.js'
+import { defineRun } from '../define/defineRun.js'
 import type { PolicyRunSettings } from '../define/policyParts.js'
 import { runReference } from '../define/runReference.js'
 import type { Evaluator } from '../metrics/evaluation.js'
 import { GAME_RUN_OPTIONS } from '../optionKinds.js'
-import { type AnyRun, closing, environmentRun } from '../parts/run.js'
+import { type AnyRun, closing } from '../parts/run.js'
 import { policySettings } from '../parts/settings.js'
 import { gameMetrics } from './gameMetrics.js'
 import { type WeightPool, weightPool, withPools } from './weightPool.js'
@@ -170,12 +171,8 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
     sampling.maxLag > 0 && 'sampling.maxLag: self-play alternates with training',
   ])
   const key = keyFromSeed(seed)
-  const made = lossOf(settings)
-  const learner = localLearner({
-    ...learnerParts(settings, model),
-    loss: made,
-    offPolicy: offPolicyOf(settings, made),
-  })
+  const trained = policyLearnerParts(settings, model)
+  const learner = localLearner(trained)
   using first = sharedParams(model)
   const current = TransformersWrapper({
     config: model.config,
@@ -185,13 +182,13 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
   const copies = frozenCopies(settings, model, { start: first.value, current, key: child(key, 'opponents') })
   const agents = playersOf(game).map((seat) => seatName(PLAYER, seat))
   const casts = castsOf(game.players, parts.casts ?? [playersOf(game).map(() => PLAYER)], settings.selfPlay.poolShare)
-  const reference = runReference(settings, { loss: made, model: copies.reference })
+  const reference = runReference(settings, { loss: trained.loss, model: copies.reference })
   const games = gameTokenEnv({ ...play, prompts: tasks.prompts, repeats: tasks.group, casts }, model.text)
   const measured = (by: LogProbModel) => pipe(games, append(KLRewardTransform({ reference: by, coefficient: 0 }))) // only measures it
   const scored =
     reference.model === undefined ? (games as unknown as ReturnType<typeof measured>) : measured(reference.model) // no loss reads the entries
   const env = pipe(scored, append(PolicyVersion()))
-  const run = environmentRun({
+  const run = defineRun({
     env: env as never as Env<TokenPrompt, TokenAction>, // it has more entries
     policy: playersPolicy(game.players, { current, past: copies.past }),
     advantage: roleAdvantage({

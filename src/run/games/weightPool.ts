@@ -8,6 +8,7 @@ import {
   type HostArray,
   type Key,
   type ModelFailure,
+  modelFailure,
   refuse,
   uniformInteger,
 } from '@tandem-rl/base'
@@ -18,7 +19,6 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
-import { fileProblem } from '../../data/folderFiles.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { Learner } from '../../learners/learner.js'
@@ -114,7 +114,7 @@ export const weightPool = (name: string, start: NamedTensors, options: WeightPoo
         TE.chainEitherKW((text) =>
           pipe(
             parseJsonAs(poolSchema, text),
-            E.mapLeft((reason) => fileProblem(folder, listFile, reason)),
+            E.mapLeft((reason) => modelFailure(folder, reason, listFile)),
           ),
         ),
         TE.chainW((list) =>
@@ -124,7 +124,7 @@ export const weightPool = (name: string, start: NamedTensors, options: WeightPoo
               pipe(
                 readSafetensors(`${folder}/${fileOf(version)}`, files),
                 TE.mapLeft((problem) =>
-                  problem._tag === 'FileFailure' ? problem : fileProblem(folder, fileOf(version), problem.reason),
+                  problem._tag === 'FileFailure' ? problem : modelFailure(folder, problem.reason, fileOf(version)),
                 ),
                 TE.chainEitherKW(({ arrays }) => {
                   const single = new Map(
@@ -134,7 +134,7 @@ export const weightPool = (name: string, start: NamedTensors, options: WeightPoo
                     ),
                   )
                   return single.size < arrays.size
-                    ? E.left(fileProblem(folder, fileOf(version), 'expected weights in F32'))
+                    ? E.left(modelFailure(folder, 'expected weights in F32', fileOf(version)))
                     : E.right({ version, weights: own(scope(() => makeParams(single))) })
                 }),
               ),

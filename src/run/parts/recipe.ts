@@ -221,16 +221,3 @@ export const readAssignment = (
   }
   return E.right([leaf.path, readSetting(leaf, text.slice(cut + 1))])
 }
-
-/** Lists the settings that differ between two runs, as dotted paths with both values. */
-export const differingSettings = (
-  before: unknown,
-  now: unknown,
-  path: readonly string[] = [],
-): readonly { readonly path: string; readonly was: unknown; readonly is: unknown }[] => {
-  if (isRecord(before) && isRecord(now))
-    return [...new Set([...Object.keys(before), ...Object.keys(now)])].flatMap((name) =>
-      differingSettings(before[name], now[name], [...path, name]),
-    )
-  return JSON.stringify(before) === JSON.stringify(now) ? [] : [{ path: path.join('.'), was: before, is: now }]
-}

@@ -1,15 +1,9 @@
 /** The charts of a run's report, as data for the page. */
-import { ownValue } from '@tandem-rl/base'
+import { evenly, ownValue } from '@tandem-rl/base'
 import type { EvaluationRecord, StepRecord } from '../metrics/records.js'
 
 /** The most steps in a chart. All records are in metrics.jsonl. */
 const CHART_STEPS = 2000
-
-/** Picks `count` evenly spaced items, including the first and the last. */
-export const evenly = <T>(items: readonly T[], count: number): readonly T[] => {
-  if (items.length <= count) return items
-  return Array.from({ length: count }, (_, i) => items[Math.round((i * (items.length - 1)) / (count - 1))]!)
-}
 
 type Column = readonly (number | null)[]
 

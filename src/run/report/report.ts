@@ -1,6 +1,15 @@
 /** The report of a run: one self-contained HTML page. */
 
-import { countOf, type FileFailure, type Files, htmlText, pagePolicy, scriptJson, visibleText } from '@tandem-rl/base'
+import {
+  countOf,
+  evenly,
+  type FileFailure,
+  type Files,
+  htmlText,
+  pagePolicy,
+  scriptJson,
+  visibleText,
+} from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -24,7 +33,7 @@ import {
   readMetrics,
   readRunTrajectories,
 } from '../store/runFolder.js'
-import { chartData, evenly } from './charts.js'
+import { chartData } from './charts.js'
 import { type ReportAssets, readReportAssets } from './reportAssets.js'
 
 /** A summary for a report. Of a run that was killed, the engine is known in part. */
