@@ -84,7 +84,7 @@ const PACKAGES = {
   tokenizers: ['text/tokenizer/native'],
   '@huggingface/jinja': ['text/jinja'],
   immutable: ['data', 'text', 'objectives', 'collectors'],
-  commander: ['cli'],
+  commander: ['cli', 'doors/command'],
   jiti: ['live/userModules'],
   yaml: ['data/codecs/yamlText'],
   'cli-progress': ['cli'],

@@ -68,6 +68,7 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ ClientBackend: 'AgentFly', ClientConfig: 'AgentFly', AsyncVerlBackend: 'AgentFly', AsyncVerlConfig: 'AgentFly' },
   ...{ OpenAIWrapper: 'named like vLLMWrapper', MultiAgentEnv: 'named like MultiTurnEnv' },
   GameEnv: 'named like MultiTurnEnv',
+  ...{ Command: 'commander', Option: 'commander', InvalidArgumentError: 'commander' },
 }
 
 const torchrl = new Set(

@@ -23,11 +23,11 @@ const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
 
 const IS_DOOR = /^src\/(index\.ts|doors\/)/
 
-/** The guest that a file belongs to; `kernel` for the others of `src`, and `undefined` for packages. */
+/** The guest of a file, `kernel` for other files of `src`, and `undefined` for packages. */
 const roomOf = (path: string): string | undefined =>
   path.startsWith('src/') ? (GUESTS.find(([, files]) => files.test(path))?.[0] ?? 'kernel') : undefined
 
-/** What joins a guest to the rest. */
+/** The private names and imports that join a guest to the kernel. */
 export interface Joint {
   /** Names that it imports from other rooms and that no door exports. */
   readonly takes: readonly string[]
@@ -35,7 +35,7 @@ export interface Joint {
   readonly takenBy: readonly string[]
 }
 
-/** Lists, for each guest, the private names that it takes, and the files of the kernel that import it. */
+/** Lists the private names that each guest takes, and the files of the kernel that import it. */
 export const joints = (
   sources: readonly Source[],
   surface: ReadonlyMap<string, readonly PublicName[]>,

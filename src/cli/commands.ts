@@ -173,7 +173,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: 'init',
     summary: 'Create a small project: a recipe, an environment, a reward, and tests of their laws.',
     group: 'Start:',
-    examples: ['tandem init my-project'],
+    examples: ['tandem init my-project', 'tandem init my-project --with testing,games'],
     load: async () => (await import('./init.js')).initCommand(),
   },
   {
@@ -193,6 +193,16 @@ export const COMMANDS: readonly CommandEntry[] = [
       'tandem complete zsh >> ~/.zshrc',
       'tandem complete fish > ~/.config/fish/completions/tandem.fish',
     ],
-    load: async (args) => (await import('./complete.js')).completeCommand(args, COMMANDS, RECIPE_COMMANDS),
+    load: async (args) => {
+      const [{ completeCommand }, { guestCommands }] = await Promise.all([
+        import('./complete.js'),
+        import('./guests.js'),
+      ])
+      const others = await guestCommands(
+        process.cwd(),
+        COMMANDS.map(({ name }) => name),
+      )
+      return completeCommand(args, [...COMMANDS, ...others], RECIPE_COMMANDS)
+    },
   },
 ]

@@ -2,10 +2,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Command } from 'commander'
+import { nearestName } from '@tandem-rl/base'
+import { Command, InvalidArgumentError } from 'commander'
 import { liveFiles } from '../live/files.js'
 import { version } from '../live/version.js'
 import { CommandError, orFail } from './failure.js'
+import { GUESTS } from './guests.js'
 import { say } from './plan.js'
 
 const TEMPLATE = fileURLToPath(new URL('../../assets/project/', import.meta.url))
@@ -21,7 +23,7 @@ const versions = (): Readonly<Record<string, string>> => {
 const pick = (from: Readonly<Record<string, string>>, names: readonly string[]): Readonly<Record<string, string>> =>
   Object.fromEntries(names.map((name) => [name, from[name] ?? '*']))
 
-const packageJson = (name: string): string => {
+const packageJson = (name: string, guests: readonly string[]): string => {
   const known = versions()
   const contents = {
     name,
@@ -29,7 +31,10 @@ const packageJson = (name: string): string => {
     type: 'module',
     scripts: { start: 'tandem train ./recipe.ts', test: 'tsc && vitest run' },
     dependencies: pick(known, ['tandem-rl']),
-    devDependencies: pick(known, ['@types/node', 'fast-check', 'typescript', 'vitest']),
+    devDependencies: {
+      ...Object.fromEntries(guests.map((each) => [`@tandem-rl/${each}`, known['tandem-rl']])),
+      ...pick(known, ['@types/node', 'fast-check', 'typescript', 'vitest']),
+    },
   }
   return `${JSON.stringify(contents, undefined, 2)}\n`
 }
@@ -41,14 +46,25 @@ const packageName = (folder: string): string =>
     .replaceAll(/[^a-z0-9._-]/g, '-')
     .replace(/^[._-]+/, '') || 'tandem-project'
 
-const action = async (given: string): Promise<void> => {
+/** Reads a list of packages: `view,games`. Throws for any other name. */
+const guestNames = (text: string): readonly string[] => {
+  const names = text.split(',').map((each) => each.trim().replace(/^@tandem-rl\//, ''))
+  const wrong = names.find((each) => !Object.hasOwn(GUESTS, each))
+  if (wrong === undefined) return [...new Set(names)]
+  const near = nearestName(wrong, Object.keys(GUESTS))
+  throw new InvalidArgumentError(
+    `There is no package '${wrong}'${near === undefined ? '' : `: did you mean '${near}'?`} (${Object.keys(GUESTS).join(', ')})`,
+  )
+}
+
+const action = async (given: string, { with: guests = [] }: { readonly with?: readonly string[] }): Promise<void> => {
   const folder = resolve(given)
   if (existsSync(folder) && readdirSync(folder).length > 0)
     throw new CommandError(`${folder} is not empty: give a new or empty folder`)
   const copied = readdirSync(TEMPLATE).map((name) => [name, readFileSync(`${TEMPLATE}${name}`, 'utf8')] as const)
   const files = {
     ...Object.fromEntries(copied),
-    'package.json': packageJson(packageName(folder)),
+    'package.json': packageJson(packageName(folder), guests),
     '.gitignore': 'node_modules/\nruns/\n',
     '.npmrc': 'ignore-scripts=true\n',
   }
@@ -58,4 +74,7 @@ const action = async (given: string): Promise<void> => {
 }
 
 export const initCommand = (): Command =>
-  new Command('init').argument('<folder>', 'a new or empty folder').action(action)
+  new Command('init')
+    .argument('<folder>', 'a new or empty folder')
+    .option('--with <packages>', `packages to add: ${Object.keys(GUESTS).join(', ')}`, guestNames)
+    .action(action)

@@ -7,6 +7,7 @@ import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { COMMANDS, RECIPE_COMMANDS } from './commands.js'
 import { CommandError } from './failure.js'
+import { guestCommands, KNOWN_GUESTS, refuseMissingGuest } from './guests.js'
 import { suggestChoices } from './suggestChoices.js'
 
 /** A recipe that is given as a command, such as `tandem sft`. */
@@ -42,17 +43,32 @@ const withOutput = (command: Command): Command => {
   return command
 }
 
+/** The own commands, and those of other packages unless an own one runs. */
+const allCommands = async (): Promise<readonly CommandEntry[]> => {
+  const own = COMMANDS.map((entry) => entry.name)
+  return own.includes(name ?? '') ? COMMANDS : [...COMMANDS, ...(await guestCommands(process.cwd(), own))]
+}
+
+/** The lines of the help for commands that packages add which are not installed. */
+const missingGuests = (commands: readonly CommandEntry[]): string => {
+  const missing = Object.entries(KNOWN_GUESTS).filter(([guest]) => commands.every((entry) => entry.name !== guest))
+  const lines = missing.map(([guest, from]) => `  ${guest.padEnd(9)} npm i -D ${from}`)
+  return lines.length === 0 ? '' : `\nCommands of packages that are not installed:\n${lines.join('\n')}`
+}
+
 const program = async (): Promise<Command> => {
+  const commands = await allCommands()
+  if (commands.every((entry) => entry.name !== name)) refuseMissingGuest(name)
   const tandem = new Command('tandem')
     .description('Reinforcement-learning post-training of language models.')
     .version(version)
     .option('--verbose', 'print the whole stack of errors, in any command')
     .addHelpText(
       'after',
-      `\nRecipes as commands, such as tandem sft for tandem train sft: ${RECIPE_COMMANDS.join(', ')}`,
+      `\nRecipes as commands, such as tandem sft for tandem train sft: ${RECIPE_COMMANDS.join(', ')}${missingGuests(commands)}`,
     )
     .showHelpAfterError()
-  for (const entry of COMMANDS) tandem.addCommand(await commandOf(entry))
+  for (const entry of commands) tandem.addCommand(await commandOf(entry))
   return withOutput(tandem)
 }
 

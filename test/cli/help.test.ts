@@ -48,7 +48,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   merge: ['adapter', 'dtype', 'backend', 'threads', 'help'],
-  init: ['help'],
+  init: ['with', 'help'],
   launch: ['url', 'out', 'entrypoint', 'resume', 'stop', 'help'],
   view: ['port', 'export', 'trust-recipe', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],

@@ -13,7 +13,7 @@ import { afterEach, before, beforeEach, it } from 'node:test'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { StepCounter } from '../../src/index.js'
-import { selectBackend } from '../.@tandem-rl/tfjs-onnxruntime'
+import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { dataSpec } from '../../src/doors/tensordict.js'
 import { anyTransformSample, checkLaws, erased, leakChecks, requireCloseTensor, transformLaws } from '../../src/doors/testing.js'
 

@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { randomUUID } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { FailureError, keyFromSeed } from '@tandem-rl/base'
-import { build } from 'esbuild'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { GenerationEvent, GenerationRequest, LLMEngine, PlainArray } from '../../../src/data/generation.js'
 import { LLMOnDevice, type OnDeviceOptions } from '../../../src/modules/generation/onDevice.js'
+import { compiledFolder } from '../../kit/compiled.js'
 import { endlessEngine, type KeyedEngineOptions, keyedEngine, keyedRequest } from '../../kit/keyedEngine.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 
@@ -220,8 +220,8 @@ describe('a thread that dies', () => {
 const PROGRAM = `
 import { LLMOnDevice } from './src/modules/generation/onDevice.js'
 import { keyedRequest } from './test/kit/keyedEngine.js'
-import { keyFromSeed } from './packages/base/src/key.js'
-const module = new URL('./test/kit/keyedEngine.js', import.meta.url).href
+import { keyFromSeed } from '@tandem-rl/base'
+const module = import.meta.resolve('./test/kit/keyedEngine.js')
 const { right: engine } = await LLMOnDevice({ module, exportName: 'keyedEngine', options: {} })()
 const ids = []
 for await (const event of engine.generate(keyedRequest('a', { key: keyFromSeed(7), maxTokens: 5 }))) {
@@ -233,33 +233,13 @@ console.log(JSON.stringify(ids))
 
 describe('compiled files', () => {
   it('run the engine on a thread with Node alone', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'tandem-compiled-'))
-    try {
-      await build({
-        entryPoints: [
-          'packages/base/src',
-          'src/live',
-          'src/data',
-          'packages/tfjs-onnxruntime/src',
-          'src/modules',
-          'test/kit',
-        ].map((path) => (path === 'test/kit' ? `${path}/keyedEngine.ts` : `${path}/**/*.ts`)),
-        outbase: '.',
-        outdir: folder,
-        format: 'esm',
-      })
-      symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
-      writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
-      writeFileSync(join(folder, 'program.js'), PROGRAM)
-      expect(readFileSync(join(folder, 'src/live/threads.js'), 'utf8')).toContain('worker_threads')
-      const printed = execFileSync(process.execPath, ['program.js'], { cwd: folder, encoding: 'utf8', env: {} })
-      const here = await rightOf(keyedEngine({}))
-      const events = await eventsOf(here.generate(keyedRequest('a', { key: keyFromSeed(7), maxTokens: 5 })))
-      expect(JSON.parse(printed)).toEqual(
-        events.flatMap((event) => (event._tag === 'Tokens' ? event.tokens.map(({ id }) => id) : [])),
-      )
-    } finally {
-      rmSync(folder, { recursive: true, force: true })
-    }
+    const program = join(compiledFolder(), `${randomUUID()}.js`)
+    writeFileSync(program, PROGRAM)
+    const printed = execFileSync(process.execPath, [program], { cwd: compiledFolder(), encoding: 'utf8', env: {} })
+    const here = await rightOf(keyedEngine({}))
+    const events = await eventsOf(here.generate(keyedRequest('a', { key: keyFromSeed(7), maxTokens: 5 })))
+    expect(JSON.parse(printed)).toEqual(
+      events.flatMap((event) => (event._tag === 'Tokens' ? event.tokens.map(({ id }) => id) : [])),
+    )
   })
 })

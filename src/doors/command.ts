@@ -1,0 +1,38 @@
+/**
+ * For those who add a command to `tandem` in a package of their own: what a command is, its errors
+ * and its interruption, and the flags of recipes and engines. A package.json names the export with
+ * its commands, for example `"tandem": { "commands": "./commands" }`. That module should import
+ * this one only inside `load`, because `tandem --help` imports it.
+ *
+ * @module
+ */
+import '@tandem-rl/tfjs-onnxruntime'
+
+export { Command, InvalidArgumentError, Option } from 'commander'
+export { threadsOfRun } from '../cli/calibration.js'
+export type { CommandEntry } from '../cli/commandEntry.js'
+export { asCommandError } from '../cli/expectedErrors.js'
+export { CommandError, orFail } from '../cli/failure.js'
+export { interruptible, interruption } from '../cli/interruption.js'
+export {
+  type EngineOptions,
+  engineOptions,
+  nonNegativeNumber,
+  positiveInteger,
+  roundNumber,
+  startEngine,
+} from '../cli/options.js'
+export {
+  type BuildFlags,
+  build,
+  type Chosen,
+  checkFirst,
+  choose,
+  memoryOption,
+  type Settings,
+  say,
+  settingsOf,
+} from '../cli/plan.js'
+export type { LoadedRecipe } from '../cli/recipeFile.js'
+export { addRecipeFlags } from '../cli/recipeFlags.js'
+export { readSettingsFile } from '../cli/settingsFile.js'
