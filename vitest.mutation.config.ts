@@ -17,7 +17,7 @@ class CheapFirst extends BaseSequencer {
 export default defineConfig({
   ...SOURCES,
   test: {
-    include: ['test/data/tensorDict/**/*.test.ts', 'test/testing/tensorDictLaws*.test.ts'],
+    include: ['test/data/tensorDict/**/*.test.ts', 'test/data/tensorDictLaws*.test.ts'],
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: '20261121', FC_RUNS: '8', ...SOURCES_ENV },

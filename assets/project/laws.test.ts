@@ -1,10 +1,10 @@
 /** Checks this project's environment and reward with the general laws for both. */
 
+import { checkLaws, envLaws } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as T from 'tandem-rl'
 import { data, TensorDict } from 'tandem-rl/tensordict'
-import { checkLaws, envLaws } from 'tandem-rl/testing'
 import { expect, it } from 'vitest'
 import { balls, questions } from './env.js'
 import { reward } from './reward.js'

@@ -3,14 +3,13 @@
 import { setTimeout } from 'node:timers/promises'
 import { keyFromSeed, median, orThrow } from '@tandem-rl/base'
 import { liveUsage } from '@tandem-rl/base/host'
+import { scriptedEnv, scriptedPolicy } from '@tandem-rl/testing'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { benchmark } from '../../src/bench/benchmark.js'
 import type { RoundContext } from '../../src/bench/subject.js'
 import { collectorSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
-import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
-import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 
 /** A policy that remembers nothing, and answers after some time. */
 const answerAfter = (ms: number): Policy<TokenPrompt, TokenAction> => ({

@@ -17,7 +17,6 @@ const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
   ['view', /^src\/view\//],
   ['tracking', /^src\/tracking\//],
   ['cluster', /^src\/(collectors\/(queues|workers)\/|run\/launch\/)/],
-  ['testing', /^src\/testing\//],
   ['bench', /^src\/bench\//],
 ]
 

@@ -32,7 +32,7 @@ const packageJson = (name: string, guests: readonly string[]): string => {
     scripts: { start: 'tandem train ./recipe.ts', test: 'tsc && vitest run' },
     dependencies: pick(known, ['tandem-rl']),
     devDependencies: {
-      ...Object.fromEntries(guests.map((each) => [`@tandem-rl/${each}`, known['tandem-rl']])),
+      ...Object.fromEntries(['testing', ...guests].map((each) => [`@tandem-rl/${each}`, known['tandem-rl']])),
       ...pick(known, ['@types/node', 'fast-check', 'typescript', 'vitest']),
     },
   }

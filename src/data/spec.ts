@@ -84,6 +84,16 @@ const isNodeSpec = (spec: LeafSpec | NodeSpec | Spec): spec is NodeSpec => spec.
 /** Converts a record to a node without further axes. */
 export const nodeOfSpec = (spec: NodeSpec | Spec): NodeSpec => (isNodeSpec(spec) ? spec : nodeSpec([], spec))
 
+/**
+ * Returns an entry of a spec as a leaf or a node, distinguished by `_tag`: a record becomes a node
+ * without further axes. For functions that walk over a spec.
+ *
+ * @example
+ * leafOrNode({ reward: tensorSpec('float32') }) // { _tag: 'NodeSpec', axes: [], entries: { reward: tensorSpec('float32') } }
+ */
+export const leafOrNode = (entry: LeafSpec | NodeSpec | Spec): LeafSpec | NodeSpec =>
+  isLeafSpec(entry) ? entry : nodeOfSpec(entry)
+
 const leafProblem = (spec: LeafSpec, entry: Entry, batchShape: readonly number[]): string | undefined => {
   if (spec._tag === 'TensorSpec') {
     if (!(entry instanceof tf.Tensor)) return `expected a ${spec.dtype} tensor`

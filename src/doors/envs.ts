@@ -7,7 +7,15 @@
 import '@tandem-rl/tfjs-onnxruntime'
 
 export type { AnswerState, UnrewardedState } from '../envs/answerEnv.js'
-export { addEnds, addReward, type EnvSpecs, nextRequest, outcomeSpec, type StepBetween } from '../envs/base/env.js'
+export {
+  addEnds,
+  addReward,
+  type EnvSpecs,
+  endedRows,
+  nextRequest,
+  outcomeSpec,
+  type StepBetween,
+} from '../envs/base/env.js'
 export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
 export type { DatasetChatState, DatasetChatStateOf, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
 export { type EnvOfTask, envOfTask } from '../envs/envOfTask.js'

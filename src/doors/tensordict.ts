@@ -19,6 +19,7 @@ export {
   dataSpec,
   type Infer,
   type LeafSpec,
+  leafOrNode,
   metaSpec,
   type NodeSpec,
   nodeSpec,

@@ -12,12 +12,6 @@ const ROOT = new URL('../../', import.meta.url)
 const [FOLDER = '', , FILE = ''] = import.meta.url.split('/').slice(-3)
 const EXTENSION = FILE.slice(FILE.lastIndexOf('.') + 1)
 
-/**
- * The import paths that are not shared: `tandem-rl/testing` needs fast-check, for which programs
- * that train have no use.
- */
-const APART: readonly string[] = ['./testing', './package.json', './tsconfig.json']
-
 /** Packages that a module and this program share, with those that the kernel depends on. */
 const LEAVES: readonly string[] = [
   ...['@tandem-rl/base', '@tandem-rl/base/host', '@tandem-rl/text'],
@@ -43,9 +37,7 @@ const fileOf = (published: string): URL =>
 const sharedModules = async (): Promise<Readonly<Record<string, unknown>>> => {
   const { name, exports } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8')) as Manifest // of this package
   const own = Object.entries(exports).flatMap(([path, { default: file }]) =>
-    file === undefined || APART.includes(path)
-      ? []
-      : [[`${name}${path.slice(1)}`, () => import(fileOf(file).href)] as const],
+    file === undefined ? [] : [[`${name}${path.slice(1)}`, () => import(fileOf(file).href)] as const],
   )
   const leaves = LEAVES.map((each) => [each, () => importPackage<unknown>(each, import.meta)] as const)
   const loaded = [...own, ...leaves, ...Object.entries(SHARED_PACKAGES)].map(

@@ -1,6 +1,7 @@
 /** Players: what they choose, what they refuse, and that they are pure in their keys. */
 
 import { child, keyFromSeed } from '@tandem-rl/base'
+import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -23,7 +24,6 @@ import { matchingPennies, rockPaperScissors } from '../../src/envs/games/matrixG
 import { nim } from '../../src/envs/games/nim.js'
 import { pig } from '../../src/envs/games/pig.js'
 import { ticTacToe } from '../../src/envs/games/ticTacToe.js'
-import { scriptedHistoryPolicy } from '../../src/testing/scriptedPolicy.js'
 import { leftOf, rightOf } from '../kit/results.js'
 
 const key = keyFromSeed(3)

@@ -1,6 +1,17 @@
 /** Benchmarks with a clock that the parts advance by hand: every figure is exact. */
 
 import { formatKey, keyFromSeed, type Usage } from '@tandem-rl/base'
+import {
+  type FakeClock,
+  failNth,
+  fakeClock,
+  policyFailure,
+  requireLeft,
+  scriptedEnv,
+  scriptedPolicy,
+  withFaults,
+  withoutLeaks,
+} from '@tandem-rl/testing'
 import { History, message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -15,12 +26,6 @@ import type { Answered } from '../../src/envs/rewards/reward.js'
 import { reward as rewardFrom } from '../../src/envs/rewards/rewardFunction.js'
 import { StepCounter } from '../../src/envs/transforms/stepCounter.js'
 import { append, identity, transform } from '../../src/envs/transforms/transform.js'
-import { type FakeClock, fakeClock } from '../../src/testing/fakeClock.js'
-import { failNth, withFaults } from '../../src/testing/faults.js'
-import { withoutLeaks } from '../../src/testing/leaks.js'
-import { requireLeft } from '../../src/testing/results.js'
-import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
-import { policyFailure, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 

@@ -1,6 +1,7 @@
 /** TorchRL's options of batches. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { fakeClock, type ScriptedState } from '@tandem-rl/testing'
 import { liveTensors, own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
@@ -13,8 +14,6 @@ import { exclude } from '../../src/data/tensorDict/edit.js'
 import { concat } from '../../src/data/tensorDict/joining.js'
 import { take } from '../../src/data/tensorDict/selecting.js'
 import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { fakeClock } from '../../src/testing/fakeClock.js'
-import type { ScriptedState } from '../../src/testing/scriptedEnv.js'
 import { itemsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'

@@ -1,6 +1,7 @@
 /** The identity of rows: operations on batches preserve trajectories and groups. */
 
 import { keyFromSeed, orThrow, permutation } from '@tandem-rl/base'
+import { collectedBatches } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -15,7 +16,6 @@ import { concat } from '../../src/data/tensorDict/joining.js'
 import { take } from '../../src/data/tensorDict/selecting.js'
 import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { Outcome } from '../../src/envs/base/env.js'
-import { collectedBatches } from '../../src/testing/trajectoryArbitraries.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()

@@ -1,6 +1,7 @@
 /** Advantages of roles: each is compared with itself, and baselines do not favor a seat. */
 
 import { keyFromSeed, orThrow, uniform } from '@tandem-rl/base'
+import { scriptedPolicy } from '@tandem-rl/testing'
 import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
@@ -9,7 +10,6 @@ import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { gameTokenEnv } from '../../src/envs/games/gameTokenEnv.js'
 import { kuhnPoker } from '../../src/envs/games/kuhnPoker.js'
-import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { CHAT_ML_SPEECH } from '../kit/agents.js'
 import { useEngine } from '../kit/engine.js'
 

@@ -1,6 +1,7 @@
 /** Conversations to ids and masks in one call, ragged and padded. */
 
 import { orThrow } from '@tandem-rl/base'
+import { requireLeft } from '@tandem-rl/testing'
 import { History, message, renderText, textOf } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type * as tf from '@tensorflow/tfjs-core'
@@ -9,7 +10,6 @@ import { describe, expect, it } from 'vitest'
 import { applyChatTemplate } from '../../src/data/applyChatTemplate.js'
 import { fromPadded, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { requireLeft } from '../../src/testing/results.js'
 import { END_OF_TURN, template, tokenizer } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { anyConversation } from '../kit/historyArbitraries.js'

@@ -1,12 +1,16 @@
+import { anyTensorDict } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import { anyName } from '../../packages/testing/src/arbitraries.js'
 import {
   dataSpec,
+  leafOrNode,
   mergeSpecs,
   metaSpec,
+  nodeSpec,
   raggedSpec,
   refine,
   requireSpec,
@@ -17,7 +21,6 @@ import {
 import { exclude } from '../../src/data/tensorDict/edit.js'
 import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { anyName, anyTensorDict } from '../../src/testing/arbitraries.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()
@@ -187,6 +190,17 @@ describe('requireSpec', () => {
 
   it('a name that every object has is missing all the same', () => {
     expect(problems(requireSpec({ toString: { x: metaSpec('x') } }, {}, 'test'))).toEqual(['toString: missing'])
+  })
+})
+
+describe('leafOrNode', () => {
+  it('returns leaves and nodes as they are, and a record as a node, also one with an entry `_tag`', () => {
+    const leaf = tensorSpec('float32')
+    expect(leafOrNode(leaf)).toBe(leaf)
+    const node = nodeSpec([2], { leaf })
+    expect(leafOrNode(node)).toBe(node)
+    for (const entries of [{}, { leaf }, { _tag: leaf }])
+      expect(leafOrNode(entries)).toEqual({ _tag: 'NodeSpec', axes: [], entries })
   })
 })
 

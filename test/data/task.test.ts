@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { anyKey } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -11,7 +12,6 @@ import {
   type TaskSource,
   taskList,
 } from '../../src/data/task.js'
-import { anyKey } from '../../src/testing/arbitraries.js'
 
 const task = (id: string): Task => ({ id, query: `query of ${id}`, answer: `answer of ${id}` })
 

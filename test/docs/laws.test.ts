@@ -4,13 +4,12 @@
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { codecLaws, type NumberedLaw } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { TEST_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
-import { codecLaws } from '../../src/testing/codecLaws.js'
-import type { NumberedLaw } from '../../src/testing/law.js'
-import { tensorDictLaws } from '../testing/tensorDictLaws/tensorDictLaws.js'
+import { tensorDictLaws } from '../data/tensorDictLaws/tensorDictLaws.js'
 
 const PAGE = 'docs/laws.md'
 

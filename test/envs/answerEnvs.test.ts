@@ -1,6 +1,7 @@
 /** MATHEnv and CountdownEnv: single turns with a reward of an answer. */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, envLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { taskList } from '../../src/data/task.js'
@@ -8,8 +9,6 @@ import { nextRequest } from '../../src/envs/base/env.js'
 import { CountdownEnv } from '../../src/envs/countdownEnv.js'
 import { MATHEnv } from '../../src/envs/mathEnv.js'
 import { countdownTasks } from '../../src/envs/rewards/countdown.js'
-import { envLaws } from '../../src/testing/envLaws.js'
-import { checkLaws } from '../../src/testing/law.js'
 import { answered, empty, freeing, itemsAt, numbersAt, replies } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 

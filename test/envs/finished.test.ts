@@ -1,6 +1,7 @@
 /** Ended episodes earn nothing more, in all environments and transforms with rewards. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { checkLaws, envLaws } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -27,8 +28,6 @@ import { TemplateTransform } from '../../src/envs/transforms/templateTransform.j
 import { tokenBudget } from '../../src/envs/transforms/tokenBudget.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { envLaws } from '../../src/testing/envLaws.js'
-import { checkLaws } from '../../src/testing/law.js'
 import { answered, END_OF_TURN, empty, freeing, numbersAt, tasks, template, tokenizer } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 

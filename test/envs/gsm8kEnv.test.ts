@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { anyKey, checkLaws, envLaws } from '@tandem-rl/testing'
 import { type History, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -6,9 +7,6 @@ import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.
 import { nextRequest } from '../../src/envs/base/env.js'
 import { GSM8K_SYSTEM_PROMPT, GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
-import { anyKey } from '../../src/testing/arbitraries.js'
-import { envLaws } from '../../src/testing/envLaws.js'
-import { checkLaws } from '../../src/testing/law.js'
 import { answered, empty, freeing, itemsAt, numbersAt, replies, tasks } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 

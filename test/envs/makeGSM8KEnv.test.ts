@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, envLaws, scriptedPolicy } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
@@ -10,9 +11,6 @@ import { GSM8KPrepareQuestion, makeGSM8KEnv } from '../../src/envs/makeGSM8KEnv.
 import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { envLaws } from '../../src/testing/envLaws.js'
-import { checkLaws } from '../../src/testing/law.js'
-import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import {
   answered,
   empty,

@@ -1,11 +1,10 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { checkLaws, envLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { taskList } from '../../src/data/task.js'
 import { exactMatch } from '../../src/doors/rewards.js'
 import { SingleTurnEnv } from '../../src/envs/singleTurnEnv.js'
-import { envLaws } from '../../src/testing/envLaws.js'
-import { checkLaws } from '../../src/testing/law.js'
 import { answered, empty, freeing, numbersAt, refused, replies } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 

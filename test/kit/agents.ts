@@ -1,13 +1,13 @@
 /** Conversations of several agents that are played by scripted policies of tokens. */
 
 import { orThrow, uniformInteger } from '@tandem-rl/base'
+import { scriptedPolicy } from '@tandem-rl/testing'
 import { textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type AgentSpeech, agentTemplate } from '../../src/envs/agents/agentTemplate.js'
 import { MultiAgentEnv, type MultiAgentEnvOptions } from '../../src/envs/agents/multiAgentEnv.js'
 import { DataLoadingPrimer } from '../../src/envs/transforms/dataLoadingPrimer.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { END_OF_TURN, tasks, template, tokenizer } from './conversation.js'
 import { ownTemplate } from './ownTemplates.js'
 

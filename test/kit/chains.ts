@@ -1,10 +1,10 @@
 /** The text side of a small model, and agents on scripted policies. */
 
 import { orThrow } from '@tandem-rl/base'
+import { scriptedPolicy } from '@tandem-rl/testing'
 import { chatTemplate, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { AsyncVerlConfig } from '../../src/agents/backends/configs.js'
 import type { ModelText } from '../../src/modules/pretrained/pretrained.js'
-import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 
 /** A template that teaches Hermes' format of tool calls. */
 const TEMPLATE = `{%- if tools %}{{- 'Call tools by <tool_call></tool_call>: ' + (tools | tojson) + '\\n' }}{% endif %}

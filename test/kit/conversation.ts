@@ -4,6 +4,7 @@
  */
 
 import { orThrow } from '@tandem-rl/base'
+import type { Law } from '@tandem-rl/testing'
 import {
   appendMessage,
   chatTemplate,
@@ -27,7 +28,6 @@ import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
-import type { Law } from '../../src/testing/law.js'
 
 export const END_OF_TURN = '<|im_end|>'
 const SPECIAL = ['<|endoftext|>', '<|im_start|>', END_OF_TURN]

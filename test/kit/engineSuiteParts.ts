@@ -4,6 +4,7 @@
  */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { expect } from 'vitest'
 import type {
   AdapterWeights,
@@ -16,7 +17,6 @@ import type {
 } from '../../src/data/generation.js'
 import { type Generated, generateAll } from '../../src/modules/generation/generateAll.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
-import { requireLeft, requireRight } from '../../src/testing/results.js'
 
 /** The weights that sample. */
 export interface SuiteWeights {

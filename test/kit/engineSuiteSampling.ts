@@ -1,10 +1,10 @@
 /** Cases of `engineSuite`: how tokens are chosen, and how completions end. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { expect, it } from 'vitest'
 import type { GenerationRequest } from '../../src/data/generation.js'
 import { generateAll } from '../../src/modules/generation/generateAll.js'
-import { requireRight } from '../../src/testing/results.js'
 import {
   answer,
   expectGreedy,

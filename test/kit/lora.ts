@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { child, type Key, normals } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import type { Adapter } from '../../src/modules/lora/adapter.js'
@@ -13,7 +14,6 @@ import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { packCompletions, packedBatch } from '../../src/modules/transformer/pack.js'
 import { HEAD, type Params } from '../../src/modules/transformer/params.js'
 import { completionLogits } from '../../src/modules/transformer/score.js'
-import { requireRight } from '../../src/testing/results.js'
 import { anySmallConfig } from './configs.js'
 
 /**

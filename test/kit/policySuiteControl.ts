@@ -1,7 +1,8 @@
 /** Cases of `policySuite`: ends of completions, limits, signals, failures, versions. */
+
+import { requireRight } from '@tandem-rl/testing'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'
-import { requireRight } from '../../src/testing/results.js'
 import {
   clearAnswers,
   expectRefused,

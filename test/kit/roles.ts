@@ -4,12 +4,12 @@
  */
 
 import { describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
+import type { ScriptedState } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'
 import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
 import { collectFromQueue, QUEUE_START, type QueuePosition } from '../../src/collectors/workers/queueCollector.js'
 import { runRolloutWorker } from '../../src/collectors/workers/rolloutWorker.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
-import type { ScriptedState } from '../../src/testing/scriptedEnv.js'
 import { groupEnvs, keyedPolicy } from './rollouts.js'
 import {
   type Life,

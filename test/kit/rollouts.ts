@@ -1,6 +1,7 @@
 /** Rollouts of a scripted policy in scripted environments, one environment for each task. */
 
 import { keyFromSeed, uniform, uniformInteger } from '@tandem-rl/base'
+import { fakeClock, type ScriptedPolicy, type ScriptedState, scriptedEnv, scriptedPolicy } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConcurrentLLMCollector, LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { FailedTask } from '../../src/collectors/rollouts/group.js'
@@ -17,9 +18,6 @@ import type { TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import type { Env } from '../../src/envs/base/env.js'
-import { fakeClock } from '../../src/testing/fakeClock.js'
-import { type ScriptedState, scriptedEnv } from '../../src/testing/scriptedEnv.js'
-import { type ScriptedPolicy, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 
 /** The turns of each member of a group. */
 export type GroupTurns = readonly number[]

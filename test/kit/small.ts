@@ -4,6 +4,7 @@
  */
 
 import { uniform, uniformInteger } from '@tandem-rl/base'
+import { type ScriptedPolicy, scriptedPolicy } from '@tandem-rl/testing'
 import { textOf, trainBytePairEncoding } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
@@ -24,7 +25,6 @@ import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
 import { type ModelText, textFromFiles } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { type ScriptedPolicy, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { type TinyChanges, tinyConfig } from './models.js'
 
 const END = '<|im_end|>'

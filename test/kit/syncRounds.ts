@@ -4,6 +4,7 @@
  */
 
 import { child, keyFromSeed, normals, uniformInteger } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { EngineUpdater } from '../../src/collectors/updaters/engineUpdater.js'
 import type { EngineClient } from '../../src/data/engineClient.js'
@@ -15,7 +16,6 @@ import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import { makeScorer } from '../../src/modules/transformer/scorer.js'
-import { requireRight } from '../../src/testing/results.js'
 import { randomAdapter } from './lora.js'
 
 type Arrays = Parameters<typeof makeParams>[0]

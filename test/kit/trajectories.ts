@@ -3,6 +3,7 @@
  */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { anyHistory, anyTensorDict, type TensorDictRecipe } from '@tandem-rl/testing'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -10,7 +11,6 @@ import { List } from 'immutable'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { data, type Leaf, meta, ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { anyHistory, anyTensorDict, type TensorDictRecipe } from '../../src/testing/arbitraries.js'
 import { rightOf } from './results.js'
 import { smallPolicy, turnEnv } from './small.js'
 

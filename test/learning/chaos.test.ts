@@ -2,6 +2,7 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { orThrow, type Timers } from '@tandem-rl/base'
+import { type Fault, withFaults } from '@tandem-rl/testing'
 import { type History, message, appendMessage as say } from '@tandem-rl/text'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -19,7 +20,6 @@ import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/p
 import { localClient } from '../../src/modules/remote/localClient.js'
 import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { evaluator } from '../../src/run/metrics/evaluation.js'
-import { type Fault, withFaults } from '../../src/testing/faults.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 

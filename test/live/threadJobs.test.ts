@@ -1,7 +1,8 @@
 /** Jobs on another thread. */
+
+import { requireLeft } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'
 import { threadJobs } from '../../src/live/threadJobs.js'
-import { requireLeft } from '../../src/testing/results.js'
 
 const PROGRAM = { module: new URL('../kit/threadPrograms.ts', import.meta.url).href, exportName: 'jobs' }
 

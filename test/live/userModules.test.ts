@@ -10,7 +10,7 @@ const path = useTemporaryFolder()
 
 describe('importUserModule', () => {
   it('gives a TypeScript file the modules of this program, by all names but the one for tests', async () => {
-    const names = [...DOORS.keys()].filter((name) => name !== 'tandem-rl/testing')
+    const names = [...DOORS.keys()].filter((name) => name !== '@tandem-rl/testing')
     const imports = names.map((name, i) => `import * as door${i} from '${name}'`).join('\n')
     const file = path('own.ts')
     writeFileSync(file, `${imports}\nexport const doors: readonly object[] = [${names.map((_, i) => `door${i}`)}]\n`)

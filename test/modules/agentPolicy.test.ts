@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
+import { policyFailure, scriptedPolicy } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -6,7 +7,6 @@ import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { agentPolicy } from '../../src/modules/agentPolicy.js'
-import { policyFailure, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { itemsAt, numbersAt, rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 

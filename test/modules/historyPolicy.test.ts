@@ -2,6 +2,14 @@
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import {
+  checkLaws,
+  historyActionSpec,
+  policyFailure,
+  policyLaws,
+  type ScriptedCall,
+  scriptedPolicy,
+} from '@tandem-rl/testing'
+import {
   appendMessage,
   chatTemplate,
   History,
@@ -18,9 +26,6 @@ import type { HistoryPrompt, TokenPrompt } from '../../src/data/policy.js'
 import { data, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { type HistoryPolicyOptions, historyPolicy } from '../../src/modules/historyPolicy.js'
-import { checkLaws } from '../../src/testing/law.js'
-import { historyActionSpec, policyLaws } from '../../src/testing/policyLaws.js'
-import { policyFailure, type ScriptedCall, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { useEngine } from '../kit/engine.js'
 import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
 import { leftOf, rightOf } from '../kit/results.js'

@@ -3,6 +3,7 @@
  */
 
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { policyFailure, scriptedPolicy, scriptedTextPolicy } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, expectTypeOf, it } from 'vitest'
@@ -16,7 +17,6 @@ import { append } from '../../src/envs/transforms/transform.js'
 import { loadPretrained, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { sideBySide } from '../../src/modules/sideBySide.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
-import { policyFailure, scriptedPolicy, scriptedTextPolicy } from '../../src/testing/scriptedPolicy.js'
 import { tasks } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'

@@ -1,8 +1,8 @@
+import { requireRight } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'
 import type { RewardedRows } from '../../src/objectives/advantages/rows.js'
 import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName, algorithmLoss } from '../../src/objectives/algorithms.js'
 import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
-import { requireRight } from '../../src/testing/results.js'
 import { useEngine } from '../kit/engine.js'
 import { lossNumbers } from '../kit/policyLoss.js'
 

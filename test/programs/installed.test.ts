@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'tandem-installed-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** Doors whose functions return values of an optional package, and that package. */
-const NEEDS: Readonly<Record<string, string>> = { 'tandem-rl/testing': 'fast-check' }
+const NEEDS: Readonly<Record<string, string>> = { '@tandem-rl/testing': 'fast-check' }
 
 /** Doors that work without optional packages. */
 const FREE = DOORS.filter((door) => !Object.hasOwn(NEEDS, door))

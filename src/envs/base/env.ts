@@ -54,7 +54,12 @@ export interface OutcomeRows {
   readonly truncated?: readonly boolean[]
 }
 
-/** Returns which elements of a state have ended. Without the entry, as after a reset, none has. */
+/**
+ * Returns which elements of a state have ended. Without the entry, as after a reset, none has.
+ *
+ * @example
+ * endedRows(TensorDict({}, [2]), 'done') // [false, false]
+ */
 export const endedRows = (
   state: TensorDict,
   key: 'terminated' | 'truncated' | 'done' | 'success',

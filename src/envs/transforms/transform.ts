@@ -4,7 +4,7 @@
  * A transform is a record of functions that return the entries they *add*: to a state on reset and
  * on step, to an action on its way in. Other entries stay unchanged. Its memory is its state `S`,
  * an argument and a result, which the composed environment keeps in the TensorDict. Laws, checked
- * by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
+ * by the kit in `@tandem-rl/testing`: identity, associativity, spec soundness, purity.
  */
 
 import type { Key } from '@tandem-rl/base'

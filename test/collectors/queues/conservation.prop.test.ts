@@ -4,6 +4,7 @@
  */
 
 import { orThrow, type Timers } from '@tandem-rl/base'
+import { fakeClock, type ScriptedState } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -23,8 +24,6 @@ import {
   type QueuePosition,
 } from '../../../src/collectors/workers/queueCollector.js'
 import { encodeRollout } from '../../../src/collectors/workers/rolloutBytes.js'
-import { fakeClock } from '../../../src/testing/fakeClock.js'
-import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
 import { useEngine } from '../../kit/engine.js'
 import { collectorOf } from '../../kit/rollouts.js'
 

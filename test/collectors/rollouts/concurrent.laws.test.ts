@@ -1,11 +1,11 @@
 /** Laws of concurrent collection under every order of ends, failures, hangs and cancellations. */
 
 import type { Timers } from '@tandem-rl/base'
+import { type Fault, withFaults } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Policy, TokenAction, TokenPrompt } from '../../../src/data/policy.js'
 import { envFailure } from '../../../src/envs/base/env.js'
-import { type Fault, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'
 import { collectorOf, givenId, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'
 

@@ -4,6 +4,7 @@
  */
 
 import { keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
+import { scriptedPolicy } from '@tandem-rl/testing'
 import { type History, appendMessage as say, textTokenizer, toolResult, trainBytePairEncoding } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -21,7 +22,6 @@ import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, transform } from '../../../src/envs/transforms/transform.js'
-import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { rowsAt, tasks } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 import { ownTemplate } from '../../kit/ownTemplates.js'

@@ -1,6 +1,7 @@
 /** Conversations with tools in tokens: tool output is appended and masked out of the loss. */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { scriptedPolicy } from '@tandem-rl/testing'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -20,7 +21,6 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { maskedRows } from '../../../src/learners/steps/sftRows.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
-import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { END_OF_TURN, rowsAt, tasks, tokenizer } from '../../kit/conversation.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { learnedRows } from '../../kit/learners.js'

@@ -1,7 +1,8 @@
 /** Turns that are given out as they happen. */
+
+import { failNth, withFaults } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { failNth, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'
 import { collectorOf, groupEnvs, keyedPolicy, numbered, type TakenBatch, takeAll } from '../../kit/rollouts.js'
 

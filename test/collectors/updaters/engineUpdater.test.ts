@@ -1,12 +1,12 @@
 /** The contract of updaters, case by case, on scripted servers. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { engineUpdater } from '../../../src/collectors/updaters/engineUpdater.js'
 import { drawProbes, probeGap } from '../../../src/collectors/updaters/probes.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
-import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { rightOf } from '../../kit/results.js'
 import { scriptedForms, scriptedSetup } from '../../kit/scriptedUpdater.js'
 

@@ -1,6 +1,7 @@
 /** Workers and a trainer on one queue, in one process. */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { fakeClock, type ScriptedState } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
@@ -16,8 +17,6 @@ import {
 } from '../../../src/collectors/workers/rolloutWorker.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { envFailure } from '../../../src/envs/base/env.js'
-import { fakeClock } from '../../../src/testing/fakeClock.js'
-import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
 import { useEngine } from '../../kit/engine.js'
 import { manualTime } from '../../kit/manualTime.js'
 import { collectorOf, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'

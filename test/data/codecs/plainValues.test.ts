@@ -1,10 +1,10 @@
+import { anyHistory } from '@tandem-rl/testing'
 import { sameHistory } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { List } from 'immutable'
 import { describe, expect, it } from 'vitest'
 import { decodeValue, encodeValue } from '../../../src/data/codecs/plainValues.js'
-import { anyHistory } from '../../../src/testing/arbitraries.js'
 import { anyAwkwardValue } from '../../kit/trajectories.js'
 
 /** Through text, as a file has it. */

@@ -1,10 +1,10 @@
 /** Damaged files give an error or a correct read, within the memory that the file needs. */
+
+import { checkLaws, codecLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeSafetensors, encodeSafetensors } from '../../../src/data/codecs/safetensors.js'
 import { bytesOf } from '../../../src/data/codecs/storage.js'
-import { codecLaws } from '../../../src/testing/codecLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
 import { mutated } from '../../kit/mutations.js'
 import { anyStoredArrays, contentsOf, fileOf } from '../../kit/storedArrays.js'
 

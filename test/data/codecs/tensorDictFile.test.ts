@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { crc32 as zlibCrc32 } from 'node:zlib'
 import { orThrow } from '@tandem-rl/base'
+import { anyHistory, anyTensorDict, checkLaws, codecLaws } from '@tandem-rl/testing'
 import { History, message, sameHistory } from '@tandem-rl/text'
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
@@ -26,9 +27,6 @@ import {
   TensorDict,
   TensorDictError,
 } from '../../../src/data/tensorDict/tensorDict.js'
-import { anyHistory, anyTensorDict } from '../../../src/testing/arbitraries.js'
-import { codecLaws } from '../../../src/testing/codecLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
 import { countingFiles } from '../../kit/countingFiles.js'
 import { useEngine } from '../../kit/engine.js'
 import { anyAwkwardValue } from '../../kit/trajectories.js'

@@ -1,5 +1,6 @@
 /** The first batch axis beside `tensorDictLaws`: order, empty axes, error messages. */
 
+import { anyTensorDict, type TensorDictRecipe } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -14,7 +15,6 @@ import { leafEntries } from '../../../src/data/tensorDict/leaves.js'
 import { repeatInterleave, slice, take } from '../../../src/data/tensorDict/selecting.js'
 import { splitEach } from '../../../src/data/tensorDict/splitting.js'
 import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

@@ -2,6 +2,7 @@ import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { anyRagged } from '../../../packages/testing/src/arbitraries.js'
 import {
   data,
   filledRows,
@@ -20,7 +21,6 @@ import {
   toPadded,
 } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { anyRagged } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

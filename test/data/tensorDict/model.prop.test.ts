@@ -3,6 +3,7 @@
  * definition.
  */
 
+import { anyTensorDict } from '@tandem-rl/testing'
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -14,7 +15,6 @@ import { flip, narrow, repeat, repeatInterleave, roll, take } from '../../../src
 import { expand, flattenAxes, permute, reshape, squeeze, unsqueeze } from '../../../src/data/tensorDict/shape.js'
 import { splitInto, unbind } from '../../../src/data/tensorDict/splitting.js'
 import { batchSize, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { anyTensorDict } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 import { type Coordinates, coordinates, modelOf, type NodeModel, rearranged } from '../../kit/nestedModel.js'
 

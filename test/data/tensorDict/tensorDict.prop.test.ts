@@ -3,6 +3,7 @@
  * 1, what is shown.
  */
 
+import { anyTensorDict } from '@tandem-rl/testing'
 import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -17,7 +18,6 @@ import { mapLeaves } from '../../../src/data/tensorDict/leaves.js'
 import { merge } from '../../../src/data/tensorDict/merge.js'
 import { slice, take } from '../../../src/data/tensorDict/selecting.js'
 import { batchSize, get, isTensorDict, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
-import { anyTensorDict } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

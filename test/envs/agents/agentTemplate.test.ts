@@ -1,6 +1,7 @@
 /** Tokens of several agents in one conversation: each continues and trains on its own only. */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, envLaws } from '@tandem-rl/testing'
 import { History as historyOf, message, type TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -13,8 +14,6 @@ import { MultiAgentEnv } from '../../../src/envs/agents/multiAgentEnv.js'
 import { byMention, roundRobin, simultaneous } from '../../../src/envs/agents/turnOrder.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { agentPolicy } from '../../../src/modules/agentPolicy.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
 import { CHAT_ML_SPEECH, discussion, HEADERS_SPEECH, speaker } from '../../kit/agents.js'
 import { answered, asking, empty, itemsAt, refused, rowsAt } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'

@@ -1,6 +1,7 @@
 /** A user who is played by a policy. */
 
 import { keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
+import { checkLaws, envLaws, policyFailure, scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { type History, History as historyOf, message, appendMessage as say, textOf, toolResult } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -18,9 +19,6 @@ import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, transform } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { policyFailure, scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { CHAT_ML_SPEECH, speaker } from '../../kit/agents.js'
 import {
   answered,

@@ -1,3 +1,4 @@
+import { anyTensorDict } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -8,7 +9,6 @@ import { equals } from '../../../src/data/tensorDict/compare.js'
 import { data, meta } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { envFailure, nextRequest, outcomeSpec, REMEMBERED } from '../../../src/envs/base/env.js'
-import { anyTensorDict } from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

@@ -1,6 +1,7 @@
 /** Games of one model against fixed opponents, as servers of environments play them. */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { message, textOf } from '@tandem-rl/text'
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
@@ -15,7 +16,6 @@ import { minimaxStrategy } from '../../../src/envs/games/strategies.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 import { parseSettings } from '../../../src/run/parts/recipe.js'
 import { playEpisodes } from '../../../src/serve/openEnv/episode.js'
-import { requireRight } from '../../../src/testing/results.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine({ threads: 1 })

@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, envLaws, scriptedPolicy } from '@tandem-rl/testing'
 import { type History, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -12,9 +13,6 @@ import { mlgymSessions } from '../../../src/envs/mlgym/sessions.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import {
   answered,
   END_OF_TURN,

@@ -1,9 +1,9 @@
 import { orThrow } from '@tandem-rl/base'
+import { requireLeft } from '@tandem-rl/testing'
 import type * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import type { MLGym, MLGymFailure } from '../../../src/envs/mlgym/session.js'
 import { type MLGymPlace, mlgymSessions } from '../../../src/envs/mlgym/sessions.js'
-import { requireLeft } from '../../../src/testing/results.js'
 import { countingMLGym } from '../../kit/mlgym.js'
 
 const failureOf = <T>(result: E.Either<MLGymFailure, T>): MLGymFailure => requireLeft(result, 'MLGymFailure')

@@ -3,6 +3,7 @@
  */
 
 import { keyFromSeed, orThrow, type ResourceSpec, resourceFailure } from '@tandem-rl/base'
+import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
@@ -21,7 +22,6 @@ import { tool } from '../../../src/envs/tools/tool.js'
 import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
 import { rewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { useEngine } from '../../kit/engine.js'
 import { manualTime, settle } from '../../kit/manualTime.js'
 import { callOf } from '../../kit/tools.js'

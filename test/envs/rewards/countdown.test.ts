@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, rewardLaws } from '@tandem-rl/testing'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -10,8 +11,6 @@ import {
   countdownReward,
   countdownTasks,
 } from '../../../src/envs/rewards/countdown.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { rewardLaws } from '../../../src/testing/rewardLaws.js'
 
 const rowAt = (seed: number, index: number, numCount = 4): CountdownRow =>
   orThrow(countdownTasks(keyFromSeed(seed), { numCount }).at(index)).row

@@ -1,8 +1,7 @@
+import { checkLaws, rewardLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { canonicalNumber, type GSM8KReward, gsm8kAnswerReward, gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { rewardLaws } from '../../../src/testing/rewardLaws.js'
 import { anySpelling } from '../../kit/spellings.js'
 
 /** answer, think, right. */

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { checkLaws, rewardLaws } from '@tandem-rl/testing'
 import { History, message, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -10,8 +11,6 @@ import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { JUDGE_VERDICT, judgeReward } from '../../../src/envs/rewards/judge.js'
 import type { Answered } from '../../../src/envs/rewards/reward.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { rewardLaws } from '../../../src/testing/rewardLaws.js'
 
 type Judge = Policy<HistoryPrompt, HistoryAction>
 

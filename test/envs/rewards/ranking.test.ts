@@ -1,13 +1,13 @@
 /** Rewards of tool use, of thoughts, and of a group that a judge compares. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { History, message, toolResult } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { rankingReward } from '../../../src/envs/rewards/ranking.js'
 import { exactMatch } from '../../../src/envs/rewards/textMatch.js'
 import { thinkReward, toolUseReward } from '../../../src/envs/rewards/toolUse.js'
-import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { manualTime, settle } from '../../kit/manualTime.js'
 import { callOf } from '../../kit/tools.js'
 

@@ -1,6 +1,7 @@
 /** Rewards whose arguments are found by name. */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { History, message, textOf } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
@@ -16,7 +17,6 @@ import { SimpleToolTransform } from '../../../src/envs/tools/simpleToolTransform
 import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
 import { rewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { useEngine } from '../../kit/engine.js'
 import { adder, callOf, finisher } from '../../kit/tools.js'
 

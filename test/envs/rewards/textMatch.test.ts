@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { checkLaws, rewardLaws } from '@tandem-rl/testing'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Reward } from '../../../src/envs/rewards/reward.js'
 import { exactMatch, squadText, tokenF1, tokenF1Reward } from '../../../src/envs/rewards/textMatch.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { rewardLaws } from '../../../src/testing/rewardLaws.js'
 
 interface Pair {
   readonly a: string

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { checkLaws, rewardLaws } from '@tandem-rl/testing'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -9,8 +10,6 @@ import type { Answered, Reward, RewardService, ScoreContext } from '../../../src
 import { reward } from '../../../src/envs/rewards/rewardFunction.js'
 import { exactMatch, tokenF1Reward } from '../../../src/envs/rewards/textMatch.js'
 import { weightedReward, weightedService } from '../../../src/envs/rewards/weightedReward.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { rewardLaws } from '../../../src/testing/rewardLaws.js'
 
 const said = (reply: string, answer = '#### 4'): Answered => ({
   task: { id: 'a', query: 'What?', answer },

@@ -1,6 +1,7 @@
 /** Tools as a transform of an environment: what a message's calls make of the conversation, its state and its end. */
 
 import { keyFromSeed, limiter, orThrow, describe as told } from '@tandem-rl/base'
+import { checkLaws, envLaws, erased, scriptedHistoryPolicy, transformLaws } from '@tandem-rl/testing'
 import { History, type Message, message, appendMessage as say, type ToolCall, textOf } from '@tandem-rl/text'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
@@ -20,10 +21,6 @@ import {
 import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
 import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, asking, refused } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 import { adder, callOf, echo, failing, finisher, waiting } from '../../kit/tools.js'

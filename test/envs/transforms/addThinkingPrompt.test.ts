@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { keyFromSeed } from '@tandem-rl/base'
+import { anyTransformSample, checkLaws, envLaws, erased, transformLaws } from '@tandem-rl/testing'
 import { type History, lastMessage, message, textOf, toolResult } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -16,10 +17,6 @@ import {
   rewardAtMost,
 } from '../../../src/envs/transforms/addThinkingPrompt.js'
 import { append, transform } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { anyTransformSample } from '../../../src/testing/transformSamples.js'
 import { answered, asking, freeing, itemsAt, numbersAt, replies } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { anyKey, checkLaws, envLaws, erased, scriptedPolicy, transformLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -16,11 +17,6 @@ import { LLMEnv } from '../../../src/envs/llmEnv.js'
 import { DataLoadingPrimer, type DataLoadingPrimerOptions } from '../../../src/envs/transforms/dataLoadingPrimer.js'
 import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { anyKey } from '../../../src/testing/arbitraries.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
   empty,

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { checkLaws, envLaws, erased, transformLaws } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -15,9 +16,6 @@ import type { InputMode } from '../../../src/envs/transforms/responses.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
   END_OF_TURN,

@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, envLaws } from '@tandem-rl/testing'
 import { type History, type TextSpan, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -10,8 +11,6 @@ import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { IncrementalTokenizer } from '../../../src/envs/transforms/incrementalTokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
 import {
   answered,
   asking,

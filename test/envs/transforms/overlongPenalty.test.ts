@@ -1,3 +1,4 @@
+import { checkLaws, erased, transformLaws } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -5,8 +6,6 @@ import { ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { overlongReward } from '../../../src/envs/rewards/overlong.js'
 import { overlongPenalty } from '../../../src/envs/transforms/overlongPenalty.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, freeing, numbersAt, refused } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

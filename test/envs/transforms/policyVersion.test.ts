@@ -1,11 +1,9 @@
+import { anyKey, checkLaws, erased, transformLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { data, meta } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { PolicyVersion } from '../../../src/envs/transforms/policyVersion.js'
-import { anyKey } from '../../../src/testing/arbitraries.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, itemsAt, refused } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

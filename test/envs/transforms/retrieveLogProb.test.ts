@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { anyTransformSample, checkLaws, envLaws, erased, transformLaws } from '@tandem-rl/testing'
 import { chatTemplate, encodeRendered, type History, message, render, type TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -13,10 +14,6 @@ import { IncrementalTokenizer } from '../../../src/envs/transforms/incrementalTo
 import { RetrieveLogProb } from '../../../src/envs/transforms/retrieveLogProb.js'
 import type { ScoreInput } from '../../../src/envs/transforms/scoreInput.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { anyTransformSample } from '../../../src/testing/transformSamples.js'
 import {
   answered,
   asking,

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { checkLaws, envLaws, erased, transformLaws } from '@tandem-rl/testing'
 import { message, textOf } from '@tandem-rl/text'
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
@@ -23,9 +24,6 @@ import { rewardKey } from '../../../src/envs/transforms/rewardEntries.js'
 import { rewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
 import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
   END_OF_TURN,

@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, envLaws, erased, transformLaws } from '@tandem-rl/testing'
 import {
   type ChatTemplate,
   chatTemplate,
@@ -22,9 +23,6 @@ import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
   asking,

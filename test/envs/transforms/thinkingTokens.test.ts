@@ -4,6 +4,7 @@
  */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { scriptedPolicy } from '@tandem-rl/testing'
 import { chatTemplate, type TokenSpan } from '@tandem-rl/text'
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
@@ -25,7 +26,6 @@ import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { totalLoss } from '../../../src/objectives/loss.js'
-import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import {
   answered,
   asking,

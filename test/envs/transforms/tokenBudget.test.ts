@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { anyTransformSample, checkLaws, envLaws, erased, transformLaws } from '@tandem-rl/testing'
 import type { TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -7,10 +8,6 @@ import { dataSpec, raggedSpec } from '../../../src/data/spec.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { type TokenBudgetOptions, tokenBudget } from '../../../src/envs/transforms/tokenBudget.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { anyTransformSample } from '../../../src/testing/transformSamples.js'
 import {
   answered,
   asking,

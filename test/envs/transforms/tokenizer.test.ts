@@ -1,4 +1,5 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { checkLaws, envLaws, erased, transformLaws } from '@tandem-rl/testing'
 import { History, message, render, appendMessage as say, type TokenSpan } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -8,9 +9,6 @@ import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { maskOfSpans } from '../../../src/data/tokenMasks.js'
 import { TEXT_SPECS } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
-import { envLaws } from '../../../src/testing/envLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
   asking,

@@ -1,6 +1,7 @@
 /** The algebra of transforms, on transforms that write down where they were. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { checkLaws, erased, transformLaws } from '@tandem-rl/testing'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -20,8 +21,6 @@ import { GSM8KRewardParser } from '../../../src/envs/transforms/answerParsers.js
 import { tokenBudget } from '../../../src/envs/transforms/tokenBudget.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, compose, identity, type Transform, transform } from '../../../src/envs/transforms/transform.js'
-import { checkLaws } from '../../../src/testing/law.js'
-import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, freeing, itemsAt, refused, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

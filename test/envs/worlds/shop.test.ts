@@ -3,6 +3,7 @@
  */
 
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message, textOf } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
@@ -18,7 +19,6 @@ import { worldTool } from '../../../src/envs/tools/worldTool.js'
 import { rewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { shopCatalogue, shopScore, shopSolution, shopTasks, shopWorld } from '../../../src/envs/worlds/shop.js'
-import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { useEngine } from '../../kit/engine.js'
 import { callOf } from '../../kit/tools.js'
 import { playedWorld } from '../../kit/worlds.js'

@@ -4,6 +4,7 @@
  */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { initialLora, loraScalings } from '../../../src/modules/lora/adapter.js'
@@ -14,7 +15,6 @@ import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { type DPOLoss, type DPOMetrics, dpoLoss } from '../../../src/objectives/dpoLoss.js'
 import { interleaved } from '../../../src/objectives/lossRows.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
-import { requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'

@@ -1,6 +1,7 @@
 /** Training a part of a model: the rest is left alone, and costs nothing. */
 
 import { flatten, keyFromSeed, type Tree, unflatten } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { isTensor } from '@tandem-rl/tfjs-onnxruntime'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
@@ -16,7 +17,6 @@ import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
-import { requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
 import { randomAdapter } from '../../kit/lora.js'

@@ -4,6 +4,7 @@
  */
 
 import { child, keyFromSeed, normals } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
@@ -18,7 +19,6 @@ import { policyLoss } from '../../../src/objectives/policyLoss.js'
 import type { PPOMetrics } from '../../../src/objectives/ppoLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { valueLoss } from '../../../src/objectives/valueLoss.js'
-import { requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'

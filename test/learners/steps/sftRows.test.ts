@@ -1,11 +1,11 @@
 /** Conversations as rows to learn from. */
 
 import { orThrow } from '@tandem-rl/base'
+import { requireLeft } from '@tandem-rl/testing'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { maskedRows, sftRows } from '../../../src/learners/steps/sftRows.js'
-import { requireLeft } from '../../../src/testing/results.js'
 import { END_OF_TURN, template, tokenizer } from '../../kit/conversation.js'
 import { failingTokenizer, UNENCODABLE } from '../../kit/hostileTokenizer.js'
 

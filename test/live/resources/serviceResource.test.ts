@@ -14,6 +14,7 @@ import {
   orThrow,
   type Transport,
 } from '@tandem-rl/base'
+import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
@@ -34,7 +35,6 @@ import { shopSolution, shopTasks, shopWorld } from '../../../src/envs/worlds/sho
 import { worldService } from '../../../src/envs/worlds/worldService.js'
 import { serviceResource } from '../../../src/live/resources/serviceResource.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
-import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { useEngine } from '../../kit/engine.js'
 import { callOf } from '../../kit/tools.js'
 

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import type { Either } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -6,7 +7,6 @@ import type { GeneratedToken, GenerationFailure, GenerationRequest } from '../..
 import { startCompletion } from '../../../src/modules/generation/completion.js'
 import { collectEvents, type Generated } from '../../../src/modules/generation/generateAll.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
-import { requireRight } from '../../../src/testing/results.js'
 import {
   byteTokenizer,
   scriptedEngine,

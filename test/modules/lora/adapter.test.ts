@@ -4,6 +4,7 @@
  */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
@@ -24,7 +25,6 @@ import { untieEmbeddings } from '../../../src/modules/pretrained/untie.js'
 import { addLora, loraNames } from '../../../src/modules/transformer/applyLora.js'
 import { initialParams, type Params, parameterShapes } from '../../../src/modules/transformer/params.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
-import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { anyAdapted, logitsOfRows, PROMPT, randomAdapter } from '../../kit/lora.js'

@@ -1,11 +1,11 @@
 /** Projections that an adapter changes, its scale, and refused settings. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'
 import { initialLora } from '../../../src/modules/lora/adapter.js'
 import { adaptedProjections, type LoraConfig, loraConfig, scalingOf } from '../../../src/modules/lora/config.js'
 import { projections } from '../../../src/modules/lora/projections.js'
-import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { tinyConfig } from '../../kit/models.js'
 
 const config = tinyConfig({ tiedEmbeddings: false })

@@ -1,6 +1,7 @@
 /** Models from scratch: every family is saved, loaded and sampled. */
 
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { History, message, renderText } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
 import { liveFiles } from '../../../src/live/files.js'
@@ -10,7 +11,6 @@ import { loadPretrained } from '../../../src/modules/pretrained/pretrained.js'
 import { saveModel } from '../../../src/modules/pretrained/saveModel.js'
 import { ARCHITECTURES } from '../../../src/modules/transformer/config.js'
 import { sampleCompletions } from '../../../src/run/parts/sample.js'
-import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { useEngine } from '../../kit/engine.js'
 import { rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -9,7 +10,6 @@ import { enginePolicy } from '../../../src/modules/generation/policy/enginePolic
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
 import { type EnginePool, type EnginePoolOptions, enginePool } from '../../../src/modules/remote/enginePool.js'
 import { localClient } from '../../../src/modules/remote/localClient.js'
-import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { type EventEngine, eventEngine, goodEvents, HANG, started, tokenOf, tokensOf } from '../../kit/eventEngine.js'
 import { scriptedEngine as plannedEngine } from '../../kit/plannedEngine.js'
 import { leftOf, rightOf } from '../../kit/results.js'

@@ -1,7 +1,7 @@
+import { requireRight } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'
 import { generateAll } from '../../../src/modules/generation/generateAll.js'
 import { localClient } from '../../../src/modules/remote/localClient.js'
-import { requireRight } from '../../../src/testing/results.js'
 import { requestOf } from '../../kit/engineSuiteParts.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 import { scriptedEngine, toyAdapter, toyWeights } from '../../kit/scriptedEngine.js'

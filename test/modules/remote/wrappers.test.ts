@@ -1,5 +1,6 @@
 /** `vLLMWrapper` over real sockets. */
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { GenerationRequest } from '../../../src/data/generation.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
@@ -8,7 +9,6 @@ import { enginePolicy } from '../../../src/modules/generation/policy/enginePolic
 import { samplingOf } from '../../../src/modules/remote/generateOptions.js'
 import { localClient } from '../../../src/modules/remote/localClient.js'
 import { vLLMWrapper } from '../../../src/modules/remote/vllm/vLLMWrapper.js'
-import { requireLeft, requireRight } from '../../../src/testing/results.js'
 import { eventEngine } from '../../kit/eventEngine.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 import { saying, served, useServers } from '../../kit/served.js'

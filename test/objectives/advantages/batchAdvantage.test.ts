@@ -2,11 +2,13 @@
  * Advantages of batches: the laws for every estimator, and equality with the functions on arrays.
  */
 
+import { advantageLaws, checkLaws, type RatedTurn, ratedBatch } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import { anyRatedTurns } from '../../../packages/testing/src/advantageLaws.js'
 import { exclude } from '../../../src/data/tensorDict/edit.js'
 import { concat } from '../../../src/data/tensorDict/joining.js'
 import { ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
@@ -20,8 +22,6 @@ import { gdpoAdvantage, opoAdvantage } from '../../../src/objectives/advantages/
 import { gae, optimalTokenBaseline, remaxAdvantage } from '../../../src/objectives/advantages/temporal.js'
 import { GAE, VTrace } from '../../../src/objectives/advantages/valueAdvantages.js'
 import { ALGORITHM_NAMES, ALGORITHMS } from '../../../src/objectives/algorithms.js'
-import { advantageLaws, anyRatedTurns, type RatedTurn, ratedBatch } from '../../../src/testing/advantageLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
 import { brokenLaws } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

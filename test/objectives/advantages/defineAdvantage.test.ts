@@ -1,8 +1,10 @@
 /** Advantages by functions of arrays and of batches. */
 
+import { advantageLaws, checkLaws, type RatedTurn, ratedBatch } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { anyRatedTurns } from '../../../packages/testing/src/advantageLaws.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
 import {
@@ -11,8 +13,6 @@ import {
   defineAdvantage,
 } from '../../../src/objectives/advantages/defineAdvantage.js'
 import { MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
-import { advantageLaws, anyRatedTurns, type RatedTurn, ratedBatch } from '../../../src/testing/advantageLaws.js'
-import { checkLaws } from '../../../src/testing/law.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()

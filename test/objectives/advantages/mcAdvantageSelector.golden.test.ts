@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { type RatedTurn, ratedBatch } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -10,7 +11,6 @@ import {
   MCAdvantageSelector,
   type MCAdvantageSelectorOptions,
 } from '../../../src/objectives/advantages/mcAdvantageSelector.js'
-import { type RatedTurn, ratedBatch } from '../../../src/testing/advantageLaws.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 

@@ -1,6 +1,6 @@
+import { anyHistory, anyMessage } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { anyHistory, anyMessage } from '../../../../src/testing/arbitraries.js'
 import { anyRichHistory, anyRichMessage } from '../../../../test/kit/historyArbitraries.js'
 import {
   appendMessage,

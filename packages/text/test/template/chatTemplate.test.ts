@@ -1,8 +1,8 @@
 import { orThrow } from '@tandem-rl/base'
+import { anyHistory, anyMessage } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { anyHistory, anyMessage } from '../../../../src/testing/arbitraries.js'
 import { appendMessage, extendHistory, History, message, textOf, truncateHistory } from '../../src/history/history.js'
 import {
   type ChatTemplate,

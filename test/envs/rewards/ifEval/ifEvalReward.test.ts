@@ -1,3 +1,4 @@
+import { checkLaws, rewardLaws } from '@tandem-rl/testing'
 import { appendMessage, History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -8,8 +9,6 @@ import {
   ifEvalReward,
   weightedIfEval,
 } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
-import { checkLaws } from '../../../../src/testing/law.js'
-import { rewardLaws } from '../../../../src/testing/rewardLaws.js'
 import { ifEvalTask, inBlocks, KIND_SAMPLES, type KindSample, loadedDetector } from '../../../kit/ifEval.js'
 
 const detectLanguage = await loadedDetector()

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { checkLaws, rewardLaws } from '@tandem-rl/testing'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type AnswerPlace, mathAnswerOf } from '../../../../src/envs/rewards/math/mathAnswer.js'
 import { type MathRewardOptions, mathReward } from '../../../../src/envs/rewards/math/mathReward.js'
-import { checkLaws } from '../../../../src/testing/law.js'
-import { rewardLaws } from '../../../../src/testing/rewardLaws.js'
 
 const scored = (answer: string, reply: string, options: MathRewardOptions = {}) =>
   mathReward(options).score({

@@ -1,4 +1,5 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import { policyLaws, tokenActionSpec } from '@tandem-rl/testing'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { left, right } from 'fp-ts/lib/Either.js'
@@ -17,7 +18,6 @@ import {
 import { localClient } from '../../../../src/modules/remote/localClient.js'
 import { initialParams } from '../../../../src/modules/transformer/params.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../../../src/modules/transformersWrapper.js'
-import { policyLaws, tokenActionSpec } from '../../../../src/testing/policyLaws.js'
 import { expectClose } from '../../../kit/close.js'
 import { useEngine } from '../../../kit/engine.js'
 import { tinyConfig } from '../../../kit/models.js'

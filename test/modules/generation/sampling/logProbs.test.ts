@@ -1,3 +1,4 @@
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
@@ -5,7 +6,6 @@ import {
   promptLogProbs,
   tokenLogProbs,
 } from '../../../../src/modules/generation/sampling/logProbs.js'
-import { requireLeft, requireRight } from '../../../../src/testing/results.js'
 import { ranking, softmax } from '../../../kit/samplingOracle.js'
 
 const VOCABULARY = 7

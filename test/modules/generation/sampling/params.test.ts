@@ -1,3 +1,4 @@
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { SamplingParams } from '../../../../src/data/generation.js'
@@ -7,7 +8,6 @@ import {
   type SamplingLimits,
   samplingParams,
 } from '../../../../src/modules/generation/sampling/params.js'
-import { requireLeft, requireRight } from '../../../../src/testing/results.js'
 
 const reasonOf = (partial: object): string => requireLeft(samplingParams(partial), 'GenerationFailure').reason
 

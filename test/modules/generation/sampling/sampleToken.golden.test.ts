@@ -2,12 +2,12 @@
 
 import { readFileSync } from 'node:fs'
 import { keyFromSeed } from '@tandem-rl/base'
+import { requireRight } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'
 import type { SamplingParams } from '../../../../src/data/generation.js'
 import { countTokens } from '../../../../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
 import { sampleToken } from '../../../../src/modules/generation/sampling/sampleToken.js'
-import { requireRight } from '../../../../src/testing/results.js'
 import { nextTokenOf } from '../../../kit/nextToken.js'
 
 interface Golden {

@@ -1,11 +1,11 @@
 import { child, keyFromSeed, uniform } from '@tandem-rl/base'
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { SamplingParams } from '../../../../src/data/generation.js'
 import { countTokens } from '../../../../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
 import { type SampleState, sampleToken } from '../../../../src/modules/generation/sampling/sampleToken.js'
-import { requireLeft, requireRight } from '../../../../src/testing/results.js'
 import { nextTokenOf } from '../../../kit/nextToken.js'
 import { oracleDistribution, oracleLogits, ranking, softmax } from '../../../kit/samplingOracle.js'
 

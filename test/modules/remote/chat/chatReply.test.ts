@@ -1,10 +1,10 @@
 /** Server responses with content other than text. */
 
+import { requireRight } from '@tandem-rl/testing'
 import { textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { chatReply, turnsOf } from '../../../../src/modules/remote/chat/chatReply.js'
-import { requireRight } from '../../../../src/testing/results.js'
 
 const read = (message: object) => chatReply({ choices: [{ message, finish_reason: 'stop' }] })
 

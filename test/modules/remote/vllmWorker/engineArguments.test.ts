@@ -1,9 +1,9 @@
+import { requireLeft, requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { diagnose } from '../../../../src/modules/remote/vllmWorker/diagnosis.js'
 import { engineArguments, withEngineDefaults } from '../../../../src/modules/remote/vllmWorker/engineArguments.js'
-import { requireLeft, requireRight } from '../../../../src/testing/results.js'
 
 const wordsOf = (rest: object): readonly string[] => requireRight(engineArguments({ model: 'm', ...rest }))
 
