@@ -2,11 +2,11 @@
 import * as T from 'tandem-rl'
 import { reward } from './reward.js'
 
-/** Generates an endless sequence of questions, determined by a key. */
-export const questions = (key: T.Key): T.TaskSource =>
+/** Generates an endless sequence of questions, determined by a key. Those of different parts are different. */
+export const questions = (key: T.Key, part: 'trained' | 'held out'): T.TaskSource =>
   T.endlessTasks('balls', (index) => {
     const own = T.child(key, index)
-    const had = 8 + T.uniformInteger(own, 12, 0)
+    const had = (part === 'trained' ? 8 : 9) + 2 * T.uniformInteger(own, 6, 0)
     const [gave, got] = [1 + T.uniformInteger(own, 7, 1), 1 + T.uniformInteger(own, 9, 2)]
     return {
       id: String(index),

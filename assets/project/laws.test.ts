@@ -19,7 +19,7 @@ checkLaws(
   it,
   envLaws(
     answers.map((text) => ({
-      env: balls(questions(T.keyFromSeed(1)))({ prompts: 2, repeats: 1, start: 0 }),
+      env: balls(questions(T.keyFromSeed(1), 'trained'))({ prompts: 2, repeats: 1, start: 0 }),
       act: () => said(text),
       steps: 1,
     })),

@@ -9,9 +9,9 @@ export const recipe = T.defineRecipe({
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
     const model = await T.orThrow(T.loadPretrained(settings.model))
-    const heldOut = balls(questions(T.child(T.keyFromSeed(0), 'held out')))
+    const heldOut = balls(questions(T.keyFromSeed(0), 'held out'))
     return T.defineRun(
-      T.grpoParts(settings, { model, env: balls(questions(T.child(key, 'questions'))), heldOut: [{ env: heldOut }] }),
+      T.grpoParts(settings, { model, env: balls(questions(key, 'trained')), heldOut: [{ env: heldOut }] }),
       context,
     )
   },

@@ -27,7 +27,7 @@ export const DOORS: readonly string[] = [...FILES.keys()]
  * The environment of this process, without what npm and vitest add and without the download of
  * CUDA.
  */
-const environment = async (): Promise<NodeJS.ProcessEnv> => {
+export const environment = async (): Promise<NodeJS.ProcessEnv> => {
   const { CI: _, ...kept } = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_OPTIONS|VITEST)/i.test(name)),
   )
