@@ -2,7 +2,7 @@
 import * as T from 'tandem-rl'
 import { reward } from './reward.js'
 
-/** Generates an endless sequence of questions, determined by a key. Those of different parts are different. */
+/** Generates an endless sequence of questions from a key. No question is in both parts. */
 export const questions = (key: T.Key, part: 'trained' | 'held out'): T.TaskSource =>
   T.endlessTasks('balls', (index) => {
     const own = T.child(key, index)
