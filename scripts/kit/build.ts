@@ -17,7 +17,7 @@ const inOrder = (packages: readonly Package[]): readonly Package[] => {
 }
 
 /** All packages, each after those that it depends on. */
-const BUILD_ORDER: readonly Package[] = inOrder(PACKAGES)
+export const BUILD_ORDER: readonly Package[] = inOrder(PACKAGES)
 
 /**
  * Compiles all packages of a checkout, or of a copy of its sources, from `src` to `dist`. The

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { errorMessage } from '@tandem-rl/base'
 import { printError } from '@tandem-rl/base/host'
+import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { CommandError } from './failure.js'
 
@@ -30,6 +31,7 @@ const MAY_HAVE_COMMANDS = /tandem/
 
 /** The part of a package.json that is read. */
 interface Manifest {
+  readonly version?: string
   readonly tandem?: { readonly commands?: string }
   readonly dependencies?: object
   readonly devDependencies?: object
@@ -99,8 +101,13 @@ const manifestPath = ({ name, from }: Candidate): string | undefined => {
 /** The commands of a package. A failure is a warning, because the other commands still work. */
 const commandsOf = async (candidate: Candidate): Promise<readonly CommandEntry[]> => {
   const manifest = manifestPath(candidate)
-  const path = manifest === undefined ? undefined : manifestAt(manifest).tandem?.commands
+  const { tandem, version: given } = manifest === undefined ? {} : manifestAt(manifest)
+  const path = tandem?.commands
   if (path === undefined) return []
+  if (candidate.name.startsWith('@tandem-rl/') && given !== version)
+    printError(
+      `tandem: ${candidate.name} ${given} is beside tandem-rl ${version}: npm i -D ${candidate.name}@${version}\n`,
+    )
   try {
     const file = createRequire(candidate.from).resolve(`${candidate.name}${path.replace(/^\./, '')}`)
     const { commands }: { readonly commands?: unknown } = await import(pathToFileURL(file).href)
