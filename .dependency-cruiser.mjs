@@ -30,7 +30,6 @@ const ALLOWED = {
     'live',
   ],
   tracking: ['base', 'data', 'text', 'run', 'live'],
-  arena: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live', 'modules', 'envs'],
   tinker: [
     'base',
@@ -54,10 +53,10 @@ const ALLOWED = {
     'collectors',
     'learners',
     'run',
-    'arena',
     'serve',
     'live',
   ],
+  games: ['base', 'tfjs-onnxruntime', 'text', 'doors', 'testing'],
   bench: ['base', 'tfjs-onnxruntime', 'data', 'envs', 'live'],
   testing: ['base', 'tfjs-onnxruntime', 'text', 'doors'],
   cli: [
@@ -74,7 +73,6 @@ const ALLOWED = {
     'serve',
     'tinker',
     'bench',
-    'arena',
     'view',
     'live',
   ],
@@ -90,12 +88,13 @@ const PACKAGES = {
   commander: ['cli', 'doors/command'],
   jiti: ['live/userModules'],
   yaml: ['data/codecs/yamlText'],
-  'cli-progress': ['cli'],
-  'fast-check': ['testing'],
+  'cli-progress': ['cli', 'games/commands'],
+  'fast-check': ['testing', 'games/testing'],
   hyparquet: ['data/codecs/parquet'],
   'hyparquet-compressors': ['data/codecs/parquet', 'data/codecs/zip'],
   'hyparquet-writer': ['data/codecs/parquet'],
   zod: [
+    'base/schemaJson',
     'live/userModules',
     'data',
     'text',
@@ -105,13 +104,13 @@ const PACKAGES = {
     'learners',
     'run',
     'tracking',
-    'arena',
     'serve',
     'tinker',
     'view',
     'cli/recipe',
     'live/lock',
     'index',
+    'games',
   ],
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
@@ -127,7 +126,7 @@ const PACKAGES = {
   'quickjs-emscripten': ['envs/tools/javascript'],
   '@cortex-js/compute-engine': ['envs/rewards/math'],
   eld: ['envs/rewards/ifEval'],
-  'chess.js': ['envs/games/chess', 'envs/worlds/chess'],
+  'chess.js': ['games/arena/config/games', 'envs/worlds/chess'],
   undici: ['live/transport'],
   'eventsource-parser': ['live/transport'],
 }
@@ -135,7 +134,7 @@ const PACKAGES = {
 const rooms = Object.keys(ALLOWED)
 
 /** Rooms that are packages, below `packages`. */
-const PACKAGED = ['base', 'text', 'tfjs-onnxruntime', 'testing']
+const PACKAGED = ['base', 'text', 'tfjs-onnxruntime', 'testing', 'games']
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
 const pathOf = (place) => {
@@ -167,7 +166,7 @@ export default {
       name: 'core-is-pure',
       severity: 'error',
       from: { path: '^packages/base/src' },
-      to: { dependencyTypes: ['npm'], pathNot: 'node_modules/fp-ts' },
+      to: { dependencyTypes: ['npm'], pathNot: 'node_modules/(fp-ts|zod)' },
     },
     {
       name: 'node-at-the-edge',
@@ -177,7 +176,7 @@ export default {
       from: {
         path: SOURCES,
         pathNot:
-          '^(src/(live|cli|run/report/reportAssets|arena/report/page|view/server)|packages/(base/src/host/|tfjs-onnxruntime/src/onnxruntime/binding))',
+          '^(src/(live|cli|run/report/reportAssets|view/server)|packages/(base/src/host/|games/src/(commands|arena/report/page)|tfjs-onnxruntime/src/onnxruntime/binding))',
       },
       to: { dependencyTypes: ['core'] },
     },

@@ -13,7 +13,7 @@ const NEW_PROCESS = ['packages/tfjs-onnxruntime/test/onnxruntime/reading.test.ts
 
 /** Folders whose tests leave a process as they found it: their files take turns in one, and most of the modules are loaded once. */
 const TIDY = [
-  ...['agents', 'arena', 'backends', 'bench', 'collectors', 'conformance', 'data', 'docs', 'envs'],
+  ...['agents', 'backends', 'bench', 'collectors', 'conformance', 'data', 'docs', 'envs'],
   ...['fuzz', 'live', 'modules', 'objectives', 'serve', 'run', 'tracking', 'view'],
 ].map((name) => `test/${name}/**/*.test.ts`)
 

@@ -10,7 +10,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { median } from '@tandem-rl/base'
-import { Command, Option } from 'commander'
 import {
   breakthrough,
   connectFour,
@@ -24,7 +23,8 @@ import {
   playersOf,
   rockPaperScissors,
   ticTacToe,
-} from 'tandem-rl/games'
+} from '@tandem-rl/games/rules'
+import { Command, Option } from 'commander'
 import { ownPeer } from './shared/peers.js'
 
 /** OpenSpiel's name of each game, ours, and the share of `--games` that is played. */

@@ -1,8 +1,11 @@
-/** Any game by its name: self-play of any model, and an environment for other trainers. */
+/**
+ * Any game by its name: self-play of any model, and an environment for other trainers.
+ * Needs the package `@tandem-rl/games`.
+ */
+
+import { gameNamed, gameRun, gameSettings, gameTokenEnv, seatTasks, soloGame, solveGame } from '@tandem-rl/games'
+import { minimaxStrategy, playersOf, policyStrategy, uniformGamePolicy } from '@tandem-rl/games/rules'
 import * as T from 'tandem-rl'
-import { gameRun, gameSettings, gameTokenEnv, seatTasks, soloGame } from 'tandem-rl/agents'
-import { gameNamed, solveGame } from 'tandem-rl/arena'
-import { minimaxStrategy, playersOf, policyStrategy, uniformGamePolicy } from 'tandem-rl/games'
 
 const settings = T.withDefaults(gameSettings, {
   ...{ steps: 200, tasks: { prompts: 32, group: 1 }, sampling: { maxNewTokens: 128 } },

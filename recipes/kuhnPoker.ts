@@ -1,10 +1,21 @@
-/** Kuhn poker by self-play: a model without a plan approaches an equilibrium. */
+/**
+ * Kuhn poker by self-play: a model without a plan approaches an equilibrium.
+ * Needs the package `@tandem-rl/games`.
+ */
 
+import {
+  anyGame,
+  gameRun,
+  gameSettings,
+  nashConvEvaluator,
+  type PromptScene,
+  seatTasks,
+  soloGame,
+  solveGame,
+} from '@tandem-rl/games'
+import { kuhnPoker, policyStrategy } from '@tandem-rl/games/rules'
 import { History, message, textOf } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
-import { gameRun, gameSettings, nashConvEvaluator, type PromptScene, seatTasks, soloGame } from 'tandem-rl/agents'
-import { anyGame, solveGame } from 'tandem-rl/arena'
-import { kuhnPoker, policyStrategy } from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
 
 /** Each game gives a row for each decision. The reference of the KL term is the start model. */

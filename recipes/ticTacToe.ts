@@ -1,9 +1,12 @@
-/** Tic-tac-toe: a model that makes random moves learns not to lose against perfect play. */
+/**
+ * Tic-tac-toe: a model that makes random moves learns not to lose against perfect play.
+ * Needs the package `@tandem-rl/games`.
+ */
 
+import { gameRun, gameSettings, gameTokenEnv, type PromptScene, seatTasks, soloGame } from '@tandem-rl/games'
+import { ticTacToe as game, minimaxStrategy, policyStrategy, uniformGamePolicy } from '@tandem-rl/games/rules'
 import { History, message, textOf } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
-import { gameRun, gameSettings, gameTokenEnv, type PromptScene, seatTasks, soloGame } from 'tandem-rl/agents'
-import { ticTacToe as game, minimaxStrategy, policyStrategy, uniformGamePolicy } from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
 
 const settings = T.withDefaults(gameSettings, {

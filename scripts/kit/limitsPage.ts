@@ -2,7 +2,7 @@
 
 import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
 import { JSON_LIMITS } from '../../packages/base/src/jsonSize.js'
-import { MOST_COUNTED } from '../../src/arena/config/schema.js'
+import { MOST_COUNTED } from '../../packages/games/src/arena/config/schema.js'
 import { OPTION_LIMITS } from '../../src/cli/options.js'
 import { CONFIG_LIMITS } from '../../src/modules/transformer/config/fields.js'
 import { SETTING_LIMITS } from '../../src/run/parts/settings.js'

@@ -28,17 +28,6 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async (args) => (await import('./eval.js')).evalCommand(args),
   },
   {
-    name: 'arena',
-    summary: 'Play games between language models, search players, solved tables, random players and people.',
-    group: 'Play:',
-    examples: [
-      'tandem arena --override agents.player_0.type=mcts num_episodes=20 parallel_episodes=2',
-      'tandem arena games.yaml --override mode=llm_vs_llm agents.player_1.model=hf_gpt2 --out runs/games',
-      'tandem arena --resume runs/games',
-    ],
-    load: async () => (await import('./arena.js')).arenaCommand(),
-  },
-  {
     name: 'bench',
     summary: 'Benchmark the steps of a recipe.',
     group: 'Evaluate:',

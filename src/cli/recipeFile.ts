@@ -59,6 +59,8 @@ const isRecipe = (value: unknown): value is Recipe =>
 
 /** Returns the message and place of an import error. Syntax errors have it in their message. */
 const reasonOf = (error: unknown): string => {
+  const missing = /^Cannot find (?:module|package) '(@tandem-rl\/[\w-]+)/.exec(errorMessage(error))?.[1]
+  if (missing !== undefined) return `it needs the package ${missing}: npm install ${missing}`
   const [what = '', where] = errorMessage(error)
     .split('\n')
     .map((line) => line.trim())

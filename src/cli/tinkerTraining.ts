@@ -1,9 +1,8 @@
 /** `tandem train --learner tinker`: training and sampling on a Tinker server. */
 
-import { child, redact, uniform } from '@tandem-rl/base'
+import { child, parseJsonAs, redact, uniform } from '@tandem-rl/base'
 import { InvalidArgumentError, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { parseJsonAs } from '../data/schemaJson.js'
 import type { OpenTraining } from '../run/parts/remoteTraining.js'
 import { measureGradients } from '../tinker/client/measureGradients.js'
 import { tinkerClient } from '../tinker/client/tinkerClient.js'

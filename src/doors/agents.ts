@@ -109,38 +109,9 @@ export {
   userSimulator,
   userView,
 } from '../envs/agents/userSimulator.js'
-export {
-  type GameEntries,
-  GameEnv,
-  type GameEnvOptions,
-  type GameEnvState,
-  type GameText,
-  type PlayedGame,
-  type PromptScene,
-} from '../envs/games/gameEnv.js'
-export type { ActionReader, GameShaping, GameTransition } from '../envs/games/gameScene.js'
-export { type GameTokenState, gameTokenEnv } from '../envs/games/gameTokenEnv.js'
-export { type SoloGameOptions, seatTasks, soloGame } from '../envs/games/soloGame.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
 export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
-export { gameMetrics } from '../run/games/gameMetrics.js'
-export {
-  type GamePlayOptions,
-  type GameRunModels,
-  type GameRunParts,
-  type GameRunSettings,
-  gameRun,
-  gameSettings,
-} from '../run/games/gameRun.js'
-export {
-  decisionPolicy,
-  type ModelDecision,
-  type ModelDecisionsOptions,
-  modelDecisions,
-  type NashConvOptions,
-  nashConvEvaluator,
-} from '../run/games/modelDecisions.js'
 export { type CaptureAgentOptions, type CommandAgent, capture, type RunAgent } from '../serve/capture/agent.js'
 export { type CaptureApp, type CaptureOptions, captureApp } from '../serve/capture/app.js'
 export { type CaptureJournal, openJournal } from '../serve/capture/journal.js'

@@ -36,3 +36,5 @@ export {
 export type { LoadedRecipe } from '../cli/recipeFile.js'
 export { addRecipeFlags } from '../cli/recipeFlags.js'
 export { readSettingsFile } from '../cli/settingsFile.js'
+export { filesBelow } from '../live/files.js'
+export { liveLocks } from '../live/lock.js'

@@ -6,9 +6,8 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
-export { type ByteSource, type HostArray, memoryBytes, sipHash } from '@tandem-rl/base'
+export { type ByteSource, type HostArray, memoryBytes, type PackageFailure, sipHash } from '@tandem-rl/base'
 export { type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
-export type { PackageFailure } from '../data/codecs/optionalPackage.js'
 export { type ParquetFailure, type ReadParquetOptions, readParquet } from '../data/codecs/parquet.js'
 export type { ParquetType } from '../data/codecs/parquetTypes.js'
 export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from '../data/codecs/parquetWrite.js'

@@ -49,6 +49,7 @@ export { closing, type RecordOptions, type RunGroups } from '../run/parts/run.js
 export { type SampledText, type SampleOptions, sampleCompletions } from '../run/parts/sample.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from '../run/parts/source.js'
 export { DATASET_HELP, type RowTaskSettings, type RunTasks } from '../run/parts/tasks.js'
+export { readReportStyle } from '../run/report/reportAssets.js'
 export {
   type LoadCheckpointOptions,
   type LoopState,

@@ -1,6 +1,6 @@
 /** The checkpoint of a learner: optimizer and counters, in addition to the weights. */
 
-import type { FileFailure, Files, HostArray, ModelFailure } from '@tandem-rl/base'
+import { type FileFailure, type Files, type HostArray, type ModelFailure, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -9,7 +9,6 @@ import { encodeSafetensors } from '../data/codecs/safetensors.js'
 import { readSafetensors } from '../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../data/codecs/storage.js'
 import { fileProblem } from '../data/folderFiles.js'
-import { parseJsonAs } from '../data/schemaJson.js'
 import { type AnyStateOptimizer, stateArrays, stateShapes } from './optimizerState.js'
 import type { TrainerState } from './steps/lossStep.js'
 import type { Trainable } from './trainable.js'

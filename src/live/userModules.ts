@@ -18,6 +18,9 @@ const LEAVES: readonly string[] = [
   ...['@tandem-rl/tfjs-onnxruntime', '@tandem-rl/tfjs-onnxruntime/scope'],
 ]
 
+/** The name of any package of Tandem in a source text. */
+const TANDEM_PACKAGE = /['"](@tandem-rl\/[\w/-]+)['"]/g
+
 /** Other packages of which a module and this program share one instance. */
 const SHARED_PACKAGES: Readonly<Record<string, () => Promise<unknown>>> = {
   zod: () => import('zod'),
@@ -47,14 +50,35 @@ const sharedModules = async (): Promise<Readonly<Record<string, unknown>>> => {
 }
 
 /**
+ * Imports the packages in a source text that are installed beside this one, such as
+ * `@tandem-rl/games`. The module finds others itself.
+ */
+const guestModules = async (source: string): Promise<Readonly<Record<string, unknown>>> => {
+  const names = new Set([...source.matchAll(TANDEM_PACKAGE)].map(([, name = '']) => name))
+  const loaded = [...names]
+    .filter((name) => !LEAVES.includes(name))
+    .map((name) =>
+      importPackage<unknown>(name, import.meta).then(
+        (module) => [[name, module]] as const,
+        () => [],
+      ),
+    )
+  return Object.fromEntries((await Promise.all(loaded)).flat())
+}
+
+/**
  * Imports a module of the user by its path or `file:` URL.
  *
  * Errors   rejects with the error of the module, or of its syntax.
  */
 export const importUserModule = async (module: string): Promise<Readonly<Record<string, unknown>>> => {
   const path = realpathSync(module.startsWith('file:') ? fileURLToPath(module) : module)
-  const [{ createJiti }, virtualModules] = await Promise.all([import('jiti'), sharedModules()])
-  return createJiti(import.meta.url, { fsCache: false, virtualModules }).import(path)
+  const [{ createJiti }, shared, guests] = await Promise.all([
+    import('jiti'),
+    sharedModules(),
+    guestModules(readFileSync(path, 'utf8')),
+  ])
+  return createJiti(import.meta.url, { fsCache: false, virtualModules: { ...guests, ...shared } }).import(path)
 }
 
 /** Returns `true` for the URL of a module outside of the sources of this package. */

@@ -1,10 +1,9 @@
 /** Converts events to lines of JSON and back. */
 
-import type { FormatFailure } from '@tandem-rl/base'
+import { type FormatFailure, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
-import { parseJsonAs } from '../data/schemaJson.js'
 import type { TrackedEvent } from './sink.js'
 
 const NUMBERS = ['NaN', 'Infinity', '-Infinity'] as const

@@ -1,11 +1,10 @@
 /** Shared parts of sinks that log to a server. */
 
-import type { FormatFailure, HttpFailure, HttpRequest, Transport } from '@tandem-rl/base'
+import { type FormatFailure, type HttpFailure, type HttpRequest, parseJsonAs, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import { parseJsonAs } from '../data/schemaJson.js'
 import type { SinkFailure } from './sink.js'
 
 export type CallFailure = HttpFailure | FormatFailure

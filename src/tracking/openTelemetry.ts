@@ -1,12 +1,11 @@
 /** Records events as metrics and traces of OpenTelemetry. */
 
 import type { Attributes, Context, HrTime, Meter, Span, Tracer } from '@opentelemetry/api'
-import { cell, checkOptions, errorMessage } from '@tandem-rl/base'
+import { cell, checkOptions, errorMessage, optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { optionalPackage, type PackageFailure } from '../data/codecs/optionalPackage.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { OPEN_TELEMETRY_SINK_OPTIONS } from './optionKinds.js'
 import { phaseSpans } from './phases.js'

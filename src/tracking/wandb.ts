@@ -1,11 +1,10 @@
 /** Logs events to a run on a Weights & Biases server. */
 
-import { cell, checkOptions, type FormatFailure, type Transport } from '@tandem-rl/base'
+import { cell, checkOptions, type FormatFailure, parseJsonAs, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { parseJsonAs } from '../data/schemaJson.js'
 import { againAfter, type Call, serviceCall } from './httpSink.js'
 import { WANDB_SINK_OPTIONS } from './optionKinds.js'
 import { type RunStatus, type SettingValue, type Sink, sinkFailure, type TrackedEvent } from './sink.js'

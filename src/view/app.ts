@@ -1,10 +1,9 @@
 /** The run viewer: a page and its API over run folders. */
 
-import { errorMessage, type Files } from '@tandem-rl/base'
+import { errorMessage, type Files, fitSchema } from '@tandem-rl/base'
 import { table } from '@tandem-rl/text'
 import { z } from 'zod'
 import type { Json } from '../data/codecs/plainValues.js'
-import { fitSchema } from '../data/schemaJson.js'
 import { parseJsonBody, readBodyBytes, SMALL_BODY } from '../serve/bodies/body.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'

@@ -1,8 +1,7 @@
 /** Names, tags, notes, labels and comments of people, kept in the run folder. */
 
-import { type Files, orThrow } from '@tandem-rl/base'
+import { type Files, orThrow, parseJsonAs } from '@tandem-rl/base'
 import { z } from 'zod'
-import { parseJsonAs } from '../data/schemaJson.js'
 import type { Annotation, NoteRequest } from './protocol.js'
 
 const LONGEST = 20_000

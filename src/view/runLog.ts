@@ -1,10 +1,9 @@
 /** The records of a run folder, read again when the files have grown. */
 
-import { type Files, orThrow, sizeProblem } from '@tandem-rl/base'
+import { type Files, orThrow, parseJsonAs, sizeProblem } from '@tandem-rl/base'
 import { z } from 'zod'
 import type { Json } from '../data/codecs/plainValues.js'
 import { inOrder, stepOf } from '../data/runLayout.js'
-import { parseJsonAs } from '../data/schemaJson.js'
 import { fileTimes } from '../live/fileTimes.js'
 import { type LockState, lockState } from '../live/lock.js'
 import type { EvaluationRecord, StepRecord } from '../run/metrics/records.js'

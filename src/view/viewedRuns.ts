@@ -1,7 +1,6 @@
 /** The runs of some folders, with the answers about each. */
-import { errorMessage, type Files, orThrow } from '@tandem-rl/base'
+import { errorMessage, type Files, orThrow, parseJsonAs } from '@tandem-rl/base'
 import { bestEvaluation } from '../data/runLayout.js'
-import { parseJsonAs } from '../data/schemaJson.js'
 import { filesBelow } from '../live/files.js'
 import { recordedLimits, watchSteps } from '../run/metrics/alarms.js'
 import { runPaths } from '../run/store/runFolder.js'

@@ -1,9 +1,9 @@
 /** Help texts, and errors for mistyped flags. */
 import { describe, expect, it } from 'vitest'
-import { COMMANDS } from '../../src/cli/commands.js'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { recipeFlags } from '../../src/cli/recipeFlags.js'
 import { settingLeaves } from '../../src/run/parts/recipe.js'
+import { ALL_COMMANDS } from '../kit/commands.js'
 import { tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const cwd = useTemporaryFolder()('.')
@@ -134,16 +134,16 @@ const expectDefaults = (help: string): void => {
 describe('help', () => {
   it('of tandem lists every command', async () => {
     const text = await helpOf()
-    for (const { name } of COMMANDS) expect(text).toMatch(new RegExp(`^ {2}${name} .*\\w`, 'm'))
+    for (const { name } of ALL_COMMANDS) expect(text).toMatch(new RegExp(`^ {2}${name} .*\\w`, 'm'))
   })
 
   it('by name is that of the flag', async () => {
     const { stdout } = await tandemOk(['help', 'doctor'], { cwd })
     expect(stdout).toBe(await helpOf('doctor'))
-    expect(stdout).toContain(COMMANDS.find(({ name }) => name === 'doctor')!.summary.slice(0, 40))
+    expect(stdout).toContain(ALL_COMMANDS.find(({ name }) => name === 'doctor')!.summary.slice(0, 40))
   })
 
-  it.each(COMMANDS.flatMap(({ name, examples }) => examples.map((line) => [name, line] as const)))(
+  it.each(ALL_COMMANDS.flatMap(({ name, examples }) => examples.map((line) => [name, line] as const)))(
     'of tandem %s has an example with existing options: %s',
     async (name, line) => {
       const [program, command, ...words] = line.split(' ')
@@ -156,7 +156,7 @@ describe('help', () => {
   )
 
   it('is tested for every command', () => {
-    expect(Object.keys(FLAGS).sort()).toEqual(COMMANDS.map(({ name }) => name).sort())
+    expect(Object.keys(FLAGS).sort()).toEqual(ALL_COMMANDS.map(({ name }) => name).sort())
   })
 
   it.each(Object.keys(FLAGS))('of tandem %s lists every option, each once', async (name) => {

@@ -7,7 +7,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { COMMANDS } from '../../src/cli/commands.js'
+import { ALL_COMMANDS } from '../kit/commands.js'
 import { compiled } from '../kit/compiled.js'
 import { watchIdle } from '../kit/idleTime.js'
 import { noRedis, type RedisServer, redisServer } from '../kit/redisServer.js'
@@ -225,7 +225,7 @@ const MISSING: Readonly<Record<string, Missing>> = {
 }
 
 it('covers every command', () => {
-  expect(Object.keys(MISSING).sort()).toEqual(COMMANDS.map(({ name }) => name).sort())
+  expect(Object.keys(MISSING).sort()).toEqual(ALL_COMMANDS.map(({ name }) => name).sort())
 })
 
 describe.each(Object.entries(MISSING))('tandem %s ends with a message without', (_, missing) => {

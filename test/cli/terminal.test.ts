@@ -82,7 +82,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'src/cli/tandem.ts': 'that Node is too old',
   'src/cli/train.ts': 'nothing: it chooses the display',
   'src/cli/eval.ts': 'a bar of numbers',
-  'src/cli/arenaDisplay.ts': 'a bar of numbers',
+  'packages/games/src/commands/arenaDisplay.ts': 'a bar of numbers',
   'packages/tfjs-onnxruntime/src/ownership.ts': 'places in programs',
   'packages/base/src/host/browser/host.ts': 'the console of a page',
   'src/run/define/agentRun.ts': 'visible text, also in pages',

@@ -1,6 +1,8 @@
 /** Advantages of roles: each is compared with itself, and baselines do not favor a seat. */
 
 import { keyFromSeed, orThrow, uniform } from '@tandem-rl/base'
+import { gameTokenEnv } from '@tandem-rl/games'
+import { kuhnPoker } from '@tandem-rl/games/rules'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
@@ -8,8 +10,6 @@ import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { roleAdvantage } from '../../src/collectors/roleAdvantage.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { gameTokenEnv } from '../../src/envs/games/gameTokenEnv.js'
-import { kuhnPoker } from '../../src/envs/games/kuhnPoker.js'
 import { CHAT_ML_SPEECH } from '../kit/agents.js'
 import { useEngine } from '../kit/engine.js'
 

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
 import type { CommandEntry } from '../../src/cli/commandEntry.js'
-import { COMMANDS, RECIPE_COMMANDS } from '../../src/cli/commands.js'
+import { RECIPE_COMMANDS } from '../../src/cli/commands.js'
 import { loadRecipe, recipeNames } from '../../src/cli/recipeFile.js'
 import { checkedSettings, givenSettings } from '../../src/cli/recipeFlags.js'
+import { ALL_COMMANDS } from '../kit/commands.js'
 import { codeBlocks } from '../kit/guidePages.js'
 
 const documents = [
@@ -58,7 +59,7 @@ const problemOf = async (line: string, depth: Depth): Promise<string | undefined
   const [, ...given] = wordsOf(line.replace(/^(?:\w+=\S* )*(?:npx )?/, '')).map(filled)
   const [name = '', ...words] = RECIPE_COMMANDS.includes(given[0] ?? '') ? ['train', ...given] : given
   if (name === 'help' || name.startsWith('-')) return undefined
-  const entry = COMMANDS.find((each) => each.name === name)
+  const entry = ALL_COMMANDS.find((each) => each.name === name)
   if (entry === undefined) return `there is no command ${name}`
   const [first = ''] = words
   const isRecipe = OF_RECIPES.includes(name)

@@ -2,11 +2,11 @@
 
 import { readFileSync } from 'node:fs'
 import { jsonSizeProblem, keyFromSeed, sizeProblem } from '@tandem-rl/base'
+import { arenaConfig } from '@tandem-rl/games'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { LIMIT_GROUPS, limitsPage } from '../../scripts/kit/limitsPage.js'
-import { arenaConfig } from '../../src/arena/config/schema.js'
 import { countFor } from '../../src/cli/options.js'
 import { envOfTask } from '../../src/envs/envOfTask.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'

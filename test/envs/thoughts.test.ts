@@ -1,6 +1,7 @@
 /** Thoughts are not answers: rewards, tools, games and replies read the text outside of them. */
 
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { parseAction, textArenaGame, ticTacToe } from '@tandem-rl/games/rules'
 import { History, type Message, message } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -12,9 +13,6 @@ import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { byMention } from '../../src/envs/agents/turnOrder.js'
 import { userView } from '../../src/envs/agents/userSimulator.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
-import { parseAction } from '../../src/envs/games/gameText.js'
-import { textArenaGame } from '../../src/envs/games/textArena.js'
-import { ticTacToe } from '../../src/envs/games/ticTacToe.js'
 import { MultiTurnEnv } from '../../src/envs/multiTurnEnv.js'
 import { countdownReward } from '../../src/envs/rewards/countdown.js'
 import { formatReward } from '../../src/envs/rewards/format.js'

@@ -6,7 +6,7 @@
  * the lines of the header that describe its own types. A line that it does not know is a problem.
  */
 import { readFileSync } from 'node:fs'
-import { type Game, type GameMove, type GameState, playersOf, replayGame } from '../../src/envs/games/game.js'
+import { type Game, type GameMove, type GameState, playersOf, replayGame } from '@tandem-rl/games/rules'
 
 const FOLDER = 'test/golden/openspiel'
 

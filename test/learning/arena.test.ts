@@ -7,20 +7,22 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { child, keyFromSeed } from '@tandem-rl/base'
+import {
+  arenaResults,
+  gameNamed,
+  languageModelPlayer,
+  minimaxPlayer,
+  planTournament,
+  randomPlayer,
+  runTournament,
+  solveGame,
+} from '@tandem-rl/games'
+import { nashConv } from '@tandem-rl/games/rules'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { chromium } from 'playwright-core'
 import { afterAll, describe, expect, it } from 'vitest'
-import { gameNamed } from '../../src/arena/config/games.js'
-import { planTournament } from '../../src/arena/matches/plan.js'
-import { runTournament } from '../../src/arena/matches/tournament.js'
-import { solveGame } from '../../src/arena/players/cfr.js'
-import { languageModelPlayer } from '../../src/arena/players/languageModel.js'
-import { minimaxPlayer } from '../../src/arena/players/minimax.js'
-import { randomPlayer } from '../../src/arena/players/simple.js'
-import { renderArenaReport } from '../../src/arena/report/page.js'
-import { scoredGames } from '../../src/arena/statistics/outcomes.js'
-import { arenaResults } from '../../src/arena/statistics/results.js'
-import { nashConv } from '../../src/envs/games/exactValues.js'
+import { renderArenaReport } from '../../packages/games/src/arena/report/page.js'
+import { scoredGames } from '../../packages/games/src/arena/statistics/outcomes.js'
 import { liveFiles } from '../../src/live/files.js'
 import { chromiumPath, noChromium } from '../kit/chromium.js'
 import { rightOf } from '../kit/results.js'

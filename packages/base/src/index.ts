@@ -104,6 +104,7 @@ export { type Limiter, limiter } from './limiter.js'
 export { splitLogin } from './login.js'
 export { exportOf, type ModuleExport, moduleExport } from './moduleExport.js'
 export { meanOf, normOf } from './moments.js'
+export { optionalPackage, type PackageFailure } from './optionalPackage.js'
 export { checkOptions, nearestName, notAWeight, refuse, unknownName } from './options.js'
 export { ownValue } from './ownValue.js'
 export { type MessageWriter, protobufWriter } from './protobuf.js'
@@ -135,6 +136,7 @@ export {
   type SandboxWait,
 } from './sandbox.js'
 export { constant, cosine, linear, type Schedule, warmUp } from './schedule.js'
+export { fitSchema, parseJsonAs } from './schemaJson.js'
 export { excerpt, hide, redact } from './secrets.js'
 export { sipHash } from './sipHash.js'
 export {

@@ -1,7 +1,7 @@
 /**
- * For those who test their own transforms, environments, games, rewards, advantages, policies and
- * codecs: law kits, arbitraries, scripted policies and environments, matchers and leak checks. They
- * work with any test runner and need fast-check.
+ * For those who test their own transforms, environments, rewards, advantages, policies and codecs:
+ * law kits, arbitraries, scripted policies and environments, matchers and leak checks. They work
+ * with any test runner and need fast-check.
  *
  * @module
  */
@@ -20,7 +20,6 @@ export { type Codec, type CodecParts, type CodecSample, codecLaws } from './code
 export { type EnvSample, envLaws } from './envLaws.js'
 export { type FakeClock, fakeClock } from './fakeClock.js'
 export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from './faults.js'
-export { type GameLawOptions, gameLaws } from './gameLaws.js'
 export { checkLaws, type Law, type NumberedLaw } from './law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from './leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from './matchers.js'

@@ -2,11 +2,10 @@
  * The log of a shared queue: its events in one order for all clients, and the bytes of rollouts.
  */
 
-import type { Clock, Timers } from '@tandem-rl/base'
+import type { Clock, PackageFailure, Timers } from '@tandem-rl/base'
 import { liveClock, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { PackageFailure } from '../../data/codecs/optionalPackage.js'
 
 /** A queue that is permanently or temporarily unusable. */
 export interface QueueFailure {

@@ -1,11 +1,10 @@
 /** A connection to a Redis server that opens on demand and reconnects after it breaks. */
 
 import type { ErrorReply, RedisClientOptions } from '@redis/client'
-import { errorMessage, type Timers } from '@tandem-rl/base'
+import { errorMessage, optionalPackage, type Timers } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { optionalPackage } from '../../data/codecs/optionalPackage.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
 
 /** A command with its arguments. */

@@ -7,6 +7,8 @@ import {
   type FileFailure,
   type FormatFailure,
   lfsProblemOfBytes,
+  optionalPackage,
+  type PackageFailure,
 } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
@@ -17,7 +19,6 @@ import type { z } from 'zod'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 import { describeIssues } from './jsonl.js'
-import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { ParquetProblem } from './parquetEncodings.js'
 import {
   checkColumn,

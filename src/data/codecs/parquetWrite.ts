@@ -1,9 +1,9 @@
 /** Writing Parquet files, through hyparquet-writer. */
 
+import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { type ParquetType, schemaElements, toTyped, typeProblems } from './parquetTypes.js'
 
 /** A column, with one value for every row. */

@@ -8,7 +8,7 @@
  * `tandem`.
  */
 
-import { type ByteSource, type FormatFailure, parseJson } from '@tandem-rl/base'
+import { type ByteSource, type FormatFailure, type PackageFailure, parseJson } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -17,7 +17,6 @@ import { z } from 'zod'
 import { type RowFailure, rowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
-import type { PackageFailure } from './optionalPackage.js'
 import { type ParquetFailure, parquetInfo, readParquet } from './parquet.js'
 import type { ParquetType } from './parquetTypes.js'
 import { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './parquetWrite.js'

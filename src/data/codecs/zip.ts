@@ -1,13 +1,19 @@
 /** Reading of zip archives: stored, deflated and Zstandard entries. */
 
-import { type ByteSource, errorMessage, type FileFailure, type FormatFailure } from '@tandem-rl/base'
+import {
+  type ByteSource,
+  errorMessage,
+  type FileFailure,
+  type FormatFailure,
+  optionalPackage,
+  type PackageFailure,
+} from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { inflateRaw } from '../../live/inflate.js'
 import { crc32 } from './crc32.js'
-import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 
 /** An entry of an archive. */
 export interface ZipEntry {

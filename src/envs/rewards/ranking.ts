@@ -1,12 +1,20 @@
 /** Rewards of a whole group: a judge compares its members. */
 
-import { ABORTED, cancellation, checkOptions, child, formatKey, type Timers, unlessAborted } from '@tandem-rl/base'
+import {
+  ABORTED,
+  cancellation,
+  checkOptions,
+  child,
+  formatKey,
+  parseJsonAs,
+  type Timers,
+  unlessAborted,
+} from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { History, message, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
-import { parseJsonAs } from '../../data/schemaJson.js'
 import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'

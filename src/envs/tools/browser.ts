@@ -10,6 +10,8 @@ import {
   type GateFailure,
   type Ids,
   type OpenGate,
+  optionalPackage,
+  type PackageFailure,
   type ResourceSpec,
   type Timers,
   unlessAborted,
@@ -18,7 +20,6 @@ import { importPackage, liveIds, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
-import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
 import { OPEN_BROWSER_OPTIONS } from '../optionKinds.js'

@@ -7,13 +7,12 @@
  * language.
  */
 
-import { checkOptions } from '@tandem-rl/base'
+import { checkOptions, optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { DOCUMENTED_TOOL_OPTIONS } from '../optionKinds.js'
 import { type Tool, tool } from './tool.js'
 

@@ -1,10 +1,9 @@
 /** The program of the thread that runs JavaScript in QuickJS, compiled to WebAssembly. */
 
-import type { ThreadPort } from '@tandem-rl/base'
+import { optionalPackage, type ThreadPort } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from 'quickjs-emscripten'
-import { optionalPackage } from '../../data/codecs/optionalPackage.js'
 
 export interface JavaScriptLimits {
   /** Time for all cells of a call, in milliseconds. */

@@ -1,11 +1,10 @@
 /** Search in passages of this process: by words, or by vectors of an embedding model. */
 
-import { errorMessage, normOf } from '@tandem-rl/base'
+import { errorMessage, normOf, optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import type { Passage } from './retrievalCache.js'
 
 /** Passages that can be searched. */

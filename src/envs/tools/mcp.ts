@@ -5,13 +5,14 @@ import {
   type Environment,
   type Key,
   keyFromSeed,
+  optionalPackage,
+  type PackageFailure,
   type Processes,
   type Timers,
   type WebFetch,
 } from '@tandem-rl/base'
 import { importPackage, liveClock, liveEnvironment, liveTimers } from '@tandem-rl/base/host'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { liveProcesses } from '../../live/processes.js'
 import { liveWebFetch, type WebFetchOptions } from '../../live/transport/webFetch.js'
 

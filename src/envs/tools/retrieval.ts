@@ -7,6 +7,7 @@ import {
   type HttpFailure,
   type HttpReply,
   type HttpRequest,
+  parseJsonAs,
   sipHash,
   type Transport,
   unlessAborted,
@@ -14,7 +15,6 @@ import {
 import { harmless } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { parseJsonAs } from '../../data/schemaJson.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { RETRIEVAL_TOOL_OPTIONS } from '../optionKinds.js'
 import { clipped, truncated } from './clipped.js'

@@ -1,11 +1,11 @@
 /** Chess puzzles as a text world, with the rules of the package `chess.js`. */
 
+import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
 /** The part of chess.js that is used. @internal */

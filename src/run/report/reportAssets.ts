@@ -16,15 +16,20 @@ export interface ReportAssets {
   readonly style: string
 }
 
+const own = (name: string): string => fileURLToPath(new URL(`../../../assets/report/${name}`, import.meta.url))
+
+/** Reads the style sheet of reports, for pages of other packages. */
+export const readReportStyle = (files: Pick<Files, 'readText'>): TE.TaskEither<FileFailure, string> =>
+  files.readText(own('page.css'))
+
 /** Reads the assets from this package and from uplot. */
 export const readReportAssets = (files: Files): TE.TaskEither<FileFailure, ReportAssets> => {
   const { resolve } = createRequire(import.meta.url)
-  const own = (name: string): string => fileURLToPath(new URL(`../../../assets/${name}`, import.meta.url))
   return pipe(
     TE.Do,
     TE.bind('chartScript', () => files.readText(resolve('uplot/dist/uPlot.iife.min.js'))),
     TE.bind('chartStyle', () => files.readText(resolve('uplot/dist/uPlot.min.css'))),
-    TE.bind('script', () => files.readText(own('report/page.js'))),
-    TE.bind('style', () => files.readText(own('report/page.css'))),
+    TE.bind('script', () => files.readText(own('page.js'))),
+    TE.bind('style', () => readReportStyle(files)),
   )
 }

@@ -1,12 +1,11 @@
 /** The report of a run folder at any time: of a run that trains, has ended, or was killed. */
 
-import type { FileFailure, Files } from '@tandem-rl/base'
+import { type FileFailure, type Files, parseJsonAs } from '@tandem-rl/base'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { parseJsonAs } from '../../data/schemaJson.js'
 import { recordedLimits } from '../metrics/alarms.js'
 import {
   type EvaluationRecord,

@@ -1,6 +1,6 @@
 /** Saved batches of steps, for inspection and replay. */
 
-import type { FileContents, FileFailure, Files } from '@tandem-rl/base'
+import { type FileContents, type FileFailure, type Files, parseJsonAs } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -9,7 +9,6 @@ import { z } from 'zod'
 import { readTensorDict, type TensorDictReadFailure } from '../../data/codecs/tensorDictFile.js'
 import { tensorDictParts } from '../../data/codecs/tensorDictFileWrite.js'
 import { inOrder, stepName } from '../../data/runLayout.js'
-import { parseJsonAs } from '../../data/schemaJson.js'
 import { find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Alarm } from '../metrics/alarms.js'
 import type { TrajectoryRecord } from '../metrics/records.js'

@@ -1,13 +1,12 @@
 /** A learner whose model is trained by a Tinker server. */
 
-import { checkOptions, formatKey, type Key, type ModelFailure, refuse } from '@tandem-rl/base'
+import { checkOptions, formatKey, type Key, type ModelFailure, parseJsonAs, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../data/batchRows.js'
 import { fileProblem } from '../../data/folderFiles.js'
-import { parseJsonAs } from '../../data/schemaJson.js'
 import { ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { jsonOf } from '../../learners/describe.js'

@@ -2,12 +2,11 @@
  * Checkpoints of trained models in a folder: `MODEL/weights/NAME` and `MODEL/sampler_weights/NAME`.
  */
 
-import type { Calendar, Failure, Files } from '@tandem-rl/base'
+import { type Calendar, type Failure, type Files, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { parseJsonAs } from '../../data/schemaJson.js'
 import { ADAPTER_CONFIG } from '../../modules/lora/peft.js'
 import { HEAD } from '../../modules/transformer/params.js'
 import { loraSchema } from '../protocol/jsonWire.js'

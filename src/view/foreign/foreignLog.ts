@@ -1,12 +1,11 @@
 /** Logs of other programs as rollouts. */
 
-import type { Failure, Files } from '@tandem-rl/base'
+import { type Failure, type Files, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
 import type { Json } from '../../data/codecs/plainValues.js'
-import { parseJsonAs } from '../../data/schemaJson.js'
 import type { ViewedTurn } from './viewedTurn.js'
 
 /** The rollouts of a log. */

@@ -4,7 +4,7 @@
  */
 
 import { readFileSync } from 'node:fs'
-import { memoryBytes, describe as sentence } from '@tandem-rl/base'
+import { memoryBytes, optionalPackage, describe as sentence } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ColumnMetaData, parquetMetadata } from 'hyparquet'
@@ -12,7 +12,6 @@ import { ByteWriter } from 'hyparquet-writer'
 import { writeMetadata } from 'hyparquet-writer/src/metadata.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { optionalPackage } from '../../../src/data/codecs/optionalPackage.js'
 import { parquetInfo, type ReadParquetOptions, readParquet } from '../../../src/data/codecs/parquet.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
 import { fileBytes } from '../../../src/live/byteSource.js'

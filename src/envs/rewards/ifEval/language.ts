@@ -1,8 +1,8 @@
 /** Detection of a text's language. */
 
+import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
 import { SPACE } from './pythonText.js'
 
 /** Returns the language of a text as an ISO 639-1 code; undefined if it is unknown. Pure. */

@@ -1,9 +1,9 @@
 /** A second opinion on answers: @cortex-js/compute-engine. */
 
+import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
 import { exactOf } from './exact.js'
 import type { Opinion } from './mathReward.js'
 import { parseAnswer } from './parse.js'

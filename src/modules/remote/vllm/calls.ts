@@ -3,12 +3,11 @@
  * retried.
  */
 
-import type { HttpFailure, HttpReply, HttpRequest, Transport } from '@tandem-rl/base'
+import { type HttpFailure, type HttpReply, type HttpRequest, parseJsonAs, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
 import type { EngineFailure } from '../../../data/engineClient.js'
-import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from '../failures.js'
 

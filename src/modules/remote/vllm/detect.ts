@@ -1,11 +1,10 @@
 /** Detection of a server's properties and abilities, once per connection. */
 
-import type { HttpFailure, HttpRequest } from '@tandem-rl/base'
+import { type HttpFailure, type HttpRequest, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
 import type { GenerationFailure } from '../../../data/generation.js'
-import { parseJsonAs } from '../../../data/schemaJson.js'
 import type { ServerLogProbs } from '../../generation/policy/knownModes.js'
 import { controlFailure, engineFailure, errorOf, requestFailure } from '../failures.js'
 import { sendTo, type VLLMServer } from './calls.js'

@@ -19,6 +19,8 @@ const served = (name: string): TE.TaskEither<FileFailure, string> =>
     (error) => fileFailure('read', `report/${name}`, { code: 'UNKNOWN', reason: errorMessage(error) }),
   )
 
+export const readReportStyle: typeof node.readReportStyle = () => served('page.css')
+
 export const readReportAssets: typeof node.readReportAssets = () =>
   pipe(
     TE.Do,
