@@ -177,11 +177,41 @@ export const optionFields = (sources: readonly Source[]): readonly Counted[] =>
 export const linesOfFolders = (sources: readonly Source[]): ReadonlyMap<string, number> => {
   const lines = new Map<string, number>()
   for (const { path, tree } of sources.filter((each) => isSource(each.path))) {
-    const folder = path
-      .split('/')
-      .slice(0, path.split('/').length > 2 ? 2 : 1)
-      .join('/')
+    const folder = roomOf(path)
     lines.set(folder, (lines.get(folder) ?? 0) + lineOf(tree, tree.end))
   }
   return new Map([...lines].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** The room of a source: its package, or its folder of the kernel. */
+const roomOf = (path: string): string =>
+  path
+    .split('/')
+    .slice(0, path.split('/').length > 2 ? 2 : 1)
+    .join('/')
+
+/** Lists the pairs of rooms of which the first imports the second. */
+export const arrowsOf = (sources: readonly Source[]): readonly (readonly [from: string, to: string])[] => {
+  const pairs = sources
+    .filter(({ path }) => !path.startsWith('src/doors/') && path !== 'src/index.ts')
+    .flatMap(linksOf)
+    .map(({ from, to }) => [roomOf(from), roomOf(to)] as const)
+    .filter(([from, to]) => from !== to && to !== 'src' && to !== 'src/doors')
+  return [...new Map(pairs.map((pair) => [pair.join(' '), pair])).values()]
+}
+
+/** Returns the floor of each room: one above the highest room that it imports. */
+export const floorsOf = (arrows: readonly (readonly [from: string, to: string])[]): ReadonlyMap<string, number> => {
+  const floors = new Map<string, number>()
+  const floorOf = (room: string, above: readonly string[]): number => {
+    const known = floors.get(room)
+    if (known !== undefined) return known
+    if (above.includes(room)) return 0 // a circle, which the layers refuse
+    const below = arrows.filter(([from]) => from === room).map(([, to]) => floorOf(to, [...above, room]) + 1)
+    const floor = Math.max(0, ...below)
+    floors.set(room, floor)
+    return floor
+  }
+  for (const room of new Set(arrows.flat())) floorOf(room, [])
+  return floors
 }

@@ -1,5 +1,4 @@
 /** The page of limits: largest sizes of requests, files, settings and options, from the code. */
-
 import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
 import { JSON_LIMITS } from '../../packages/base/src/jsonSize.js'
 import { MOST_COUNTED } from '../../packages/games/src/arena/config/schema.js'

@@ -1,5 +1,4 @@
 /** Figures of objectives, computed by the functions themselves and differentiated by the engine. */
-
 import { constant, cosine, linear, type Schedule, warmUp } from '@tandem-rl/base'
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

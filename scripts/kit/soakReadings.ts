@@ -1,5 +1,4 @@
 /** Readings of a long run's resources by the minute, and the test for growth. */
-
 import { median } from '@tandem-rl/base'
 import { lineChart, type Panel } from '../../src/bench/lineChart.js'
 

@@ -1,5 +1,4 @@
 /** Rounds of the soak test. Each exercises a part of training end to end and cleans up. */
-
 import { rmSync } from 'node:fs'
 import { child, type Key, keyFromSeed, orThrow, uniform } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

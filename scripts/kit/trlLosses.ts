@@ -2,7 +2,6 @@
  * Compares the losses of TRL's trainers other than GRPO's with ours: losses from logits, RLOO, and
  * advantages.
  */
-
 import { child, type Key, normals, uniforms } from '@tandem-rl/base'
 import { gatherLogProbs, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -6,7 +6,6 @@
  * is taken up, and without any run to make the page is written from the numbers alone. `--setup`,
  * `--algorithms` and `--seeds` take names with commas between them and make a part.
  */
-
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'

@@ -6,7 +6,6 @@
  * The server must run in development mode and have no other users, because it is paused. Names of
  * the machine and secrets are left out.
  */
-
 import { readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { liveTransport } from '../../src/live/transport/liveTransport.js'

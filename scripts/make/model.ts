@@ -6,7 +6,6 @@
  * examples with mostly bare answers, a habit that reinforcement learning has to break. Everything
  * is derived from one seed; two runs on one machine give identical files.
  */
-
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { child, type Key, keyFromSeed, orThrow, uniform } from '@tandem-rl/base'

@@ -2,7 +2,6 @@
  * Writes docs/objectives.md from the doc comments of src/objectives, and its figures: `npm run
  * make -- objectives`.
  */
-
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'

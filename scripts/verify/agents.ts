@@ -5,7 +5,6 @@
  * `npm run verify -- agents FOLDER [mastra | claudeAgentSdk] [STEPS] [GROUP]`, after installing
  * `@mastra/core @ai-sdk/openai-compatible@2 @anthropic-ai/claude-agent-sdk zod@4` in FOLDER.
  */
-
 import { copyFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'

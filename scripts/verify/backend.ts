@@ -5,7 +5,6 @@
  * Fails if a test fails that is not known to fail on that backend, or if one does not fail that is
  * known to.
  */
-
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -9,7 +9,6 @@
  * Prints a line for each template, and at the end the counts and the kinds of conversation by
  * which templates were equal. Exits with 1 if a difference is not among the known ones.
  */
-
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

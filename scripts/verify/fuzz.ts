@@ -7,7 +7,6 @@
  * process, or takes more than a second is a failure. It is added to the target's corpus, which the
  * tests run. The exit code is 1 if there was a failure.
  */
-
 import { type ChildProcess, fork } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'

@@ -3,7 +3,6 @@
  * PEERS_VENV set to the peers' virtual environment and PEERS to the folder with its make_model.py.
  * Exits with 1 if logits differ by more than the limit.
  */
-
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

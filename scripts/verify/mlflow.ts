@@ -4,7 +4,6 @@
  * install mlflow`, then `mlflow server --port 5000`). Exits with 1 unless each number is there
  * once.
  */
-
 import { isDeepStrictEqual } from 'node:util'
 import { orThrow } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'

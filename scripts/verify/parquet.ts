@@ -4,7 +4,6 @@
  * pyarrow writes now must be read as the golden ones are; Parquet and JSON Lines written here must
  * be read by pyarrow, pandas and json, with the same values. Exits with 1 at the first difference.
  */
-
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

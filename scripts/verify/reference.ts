@@ -7,7 +7,6 @@
  * of number and in 1 and 3 files itself, with the Python of PEERS_VENV and the make_model.py of
  * PEERS (by default ../shared/peers). Exits with 1 if a difference is above its limit.
  */
-
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'

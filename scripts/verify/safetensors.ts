@@ -3,7 +3,6 @@
  * run verify -- safetensors`, with PEERS_VENV set to the peers' virtual environment. Exits with 1
  * if they disagree.
  */
-
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -8,7 +8,6 @@
  * soak.svg to `--out`, and ends with 1 if something grows. It runs at the lowest priority, on one
  * thread, and works `--share` of the time.
  */
-
 import { appendFileSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { join, resolve } from 'node:path'

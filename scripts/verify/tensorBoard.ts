@@ -4,7 +4,6 @@
  * which `pip install tensorboard` was run. Exits with 1 if it reads anything but the tracked
  * events.
  */
-
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { tmpdir } from 'node:os'

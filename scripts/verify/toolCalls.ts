@@ -6,7 +6,6 @@
  * Prints a line for each template that writes calls. Exits with 1 if a template whose format is
  * known gives other calls back.
  */
-
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type ChatTemplate, chatTemplate, type ToolCallFormat, toolCallFormatOf } from '@tandem-rl/text'

@@ -4,7 +4,6 @@
  * install trackio`, then `TRACKIO_WRITE_TOKEN=... trackio show`). Exits with 1 unless each number
  * is there once.
  */
-
 import { isDeepStrictEqual } from 'node:util'
 import { orThrow } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'

@@ -3,7 +3,6 @@
  * random batches: `npm run verify -- trl [SEED]`, with PEERS_VENV set to the peers' virtual
  * environment. Prints a table; exits with 1 if anything differs by more than the limit.
  */
-
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { child, type Key, keyFromSeed, normals, uniforms } from '@tandem-rl/base'

@@ -9,7 +9,6 @@
  * of its own; serve that, and add `--projection own`. Further options: `--folder
  * models/word-problems`, `--rounds 50`, `--how adapter,full`.
  */
-
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'

@@ -2,7 +2,6 @@
  * A server as a process of its own, for as long as a run needs it. Nothing of it is left
  * afterwards.
  */
-
 import { setTimeout as sleep } from 'node:timers/promises'
 import { orThrow } from '@tandem-rl/base'
 import { liveProcesses } from '../../../src/live/processes.js'
