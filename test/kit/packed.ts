@@ -131,6 +131,8 @@ export interface Project {
     options?: object,
     version?: keyof typeof COMPILERS,
   ) => Promise<readonly string[]>
+  /** Compiles a package of a user in its own folder, by its tsconfig.json. Rejects if it has errors. */
+  readonly buildPackage: (folder: string) => Promise<void>
   /**
    * Compiles the text of a module and returns TypeScript's own measurements, one a line, after the
    * errors.
@@ -193,6 +195,9 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
     compile: async (programs, more = {}, version = 7) => {
       const lines = await typescript(programs, more, { version })
       return lines.filter((line) => / error TS\d+: /.test(line))
+    },
+    buildPackage: async (source) => {
+      await command([process.execPath, COMPILERS[7], '-p', source, '--pretty', 'false'])
     },
     diagnostics: (program, more = {}) => typescript(program, more, { flags: ['--extendedDiagnostics'] }),
   }

@@ -2,7 +2,7 @@
  * Installs the packed package as its users do, compiles it without `skipLibCheck`, runs it and
  * bundles it.
  */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -154,6 +154,28 @@ describe.each(STRICT)('a project with %s, whose packages import only what they d
     expect(await namesOf(project, FREE)).toEqual(await namesOf(npm, FREE))
     expect(await project.run(GRADIENT)).toBe('onnxruntime 6\n')
     await runReadme(project, README_AGAIN)
+  })
+})
+
+describe('a package of a user with an environment, a reward, a recipe and a command', () => {
+  it('is compiled against the published packages, installed, and adds its command to tandem', async () => {
+    const source = join(folder, 'dice')
+    cpSync('test/programs/guest', source, { recursive: true })
+    symlinkSync(join(npm.folder, 'node_modules'), join(source, 'node_modules'))
+    await npm.buildPackage(source)
+    rmSync(join(source, 'node_modules'))
+    await npm.add([source])
+    expect(await npm.tandem(['--help'])).toMatch(/^ {2}dice .*Print throws of two dice\.$/m)
+    expect((await npm.tandem(['dice', '2'])).trim().split('\n')).toHaveLength(2)
+    await expect(npm.tandem(['dice', '101'])).rejects.toThrow('tandem: at most 100 throws')
+    await writeFile(join(npm.folder, 'dice.ts'), `export { recipe } from 'tandem-dice/recipe'\n`)
+    const small = ['--steps', '1', '--prompts', '2', '--group', '2', '--eval-tasks', '2', '--threads', '1']
+    await npm.tandem(['train', './dice.ts', ...small, '--out', 'diceRun'])
+    expect(existsSync(join(npm.folder, 'diceRun/report.html'))).toBe(true)
+  })
+
+  it('has none of the commands of packages that are not installed, and reads how to install them', async () => {
+    await expect(npm.tandem(['arena'])).rejects.toThrow('npm i -D @tandem-rl/games')
   })
 })
 
