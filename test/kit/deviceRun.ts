@@ -51,6 +51,7 @@ const profiled: OnnxRuntime = {
   },
 }
 const backend = connectOnnxRuntime({ device }, profiled)
+tf.removeBackend(BACKEND_NAME) // importing the package has registered the default one
 tf.registerBackend(BACKEND_NAME, () => backend.kernelBackend)
 tf.setBackend(BACKEND_NAME)
 cpuBackend()

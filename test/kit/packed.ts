@@ -131,7 +131,7 @@ export interface Project {
     options?: object,
     version?: keyof typeof COMPILERS,
   ) => Promise<readonly string[]>
-  /** Compiles a package of a user in its own folder, by its tsconfig.json. Rejects if it has errors. */
+  /** Compiles a package of a user by its tsconfig.json. Rejects if it has errors. */
   readonly buildPackage: (folder: string) => Promise<void>
   /**
    * Compiles the text of a module and returns TypeScript's own measurements, one a line, after the

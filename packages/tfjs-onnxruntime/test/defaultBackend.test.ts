@@ -95,5 +95,5 @@ it('a package for GPUs that is installed and not used is warned about', async ()
 it('without onnxruntime-node, tfjs computes on cpu and logs the reason', async () => {
   const { stdout, stderr } = await run('a scope', {}, { 'onnxruntime-node': undefined })
   expect(JSON.parse(stdout)).toMatchObject({ active: 'cpu' })
-  expect(stderr).toContain("Cannot find module 'onnxruntime-node")
+  expect(stderr).toContain('onnxruntime-node, an optional dependency, is not installed: npm install onnxruntime-node')
 })

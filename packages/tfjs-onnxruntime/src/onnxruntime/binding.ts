@@ -6,6 +6,7 @@
  * package, so its version is pinned exactly.
  */
 import { createRequire } from 'node:module'
+import { errorMessage } from '@tandem-rl/base'
 import type {
   OnnxArray,
   OnnxRuntime,
@@ -33,16 +34,33 @@ interface CommonModule {
 export const prepareOnnxRuntime = (_options: PrepareOptions): Promise<void> => Promise.resolve()
 
 /**
+ * Returns the resolver of the package onnxruntime-node, an optional dependency.
+ *
+ * Errors   throws an Error with the ways out if it is not installed.
+ */
+const packageOf = (require: NodeJS.Require): NodeJS.Require => {
+  try {
+    return createRequire(require.resolve('onnxruntime-node'))
+  } catch (error) {
+    throw new Error(
+      `onnxruntime-node, an optional dependency, is not installed: npm install onnxruntime-node, or choose another backend, such as TANDEM_BACKEND=cpu (${errorMessage(error)})`,
+    )
+  }
+}
+
+/**
  * Loads the native library.
  *
- * Errors   throws what `require` throws if the package or its binary for this platform is missing.
+ * Errors   throws an Error if the package is not installed, and what `require` throws if its binary
+ *          for this platform is missing.
  */
 export const loadOnnxRuntime = (): OnnxRuntime => {
   const require = createRequire(import.meta.url)
+  const inside = packageOf(require)
   // Casts: these modules have no typed entry for the native session; the shapes are those of their
   // sources at 1.30.0.
   const native = require('onnxruntime-node/dist/binding') as NativeModule
-  const common = createRequire(require.resolve('onnxruntime-node'))('onnxruntime-common') as CommonModule
+  const common = inside('onnxruntime-common') as CommonModule
   const { version } = require('onnxruntime-node/package.json') as { readonly version: string }
   native.initOrt()
   return {
