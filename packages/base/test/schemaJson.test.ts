@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -14,6 +15,24 @@ describe('fitSchema', () => {
     const { left } = fitSchema(schema, { n: 'one', name: 2 }) as E.Left<string> // both entries are of the wrong type
     expect(left).toContain('at n')
     expect(left).toContain('at name')
+  })
+})
+
+describe('the reason', () => {
+  it("has each problem in zod's words, with its place, outer values first", () => {
+    const place = z.object({ 'a key': z.array(z.strictObject({ n: z.number() })), other: z.string(), _$1: z.null() })
+    fc.assert(
+      fc.property(
+        fc.record(
+          { 'a key': fc.array(fc.object(), { minLength: 1 }), other: fc.nat(), _$1: fc.string() },
+          { requiredKeys: [] },
+        ),
+        (value) => {
+          const { error } = place.safeParse(value)
+          expect(fitSchema(place, value)).toEqual(E.left(z.prettifyError(error!)))
+        },
+      ),
+    )
   })
 })
 
