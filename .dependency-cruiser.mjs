@@ -29,7 +29,7 @@ const ALLOWED = {
     'agents',
     'live',
   ],
-  tracking: ['base', 'data', 'text', 'run', 'live'],
+  tracking: ['base', 'doors'],
   serve: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live', 'modules', 'envs'],
   tinker: [
     'base',
@@ -56,7 +56,7 @@ const ALLOWED = {
     'serve',
     'live',
   ],
-  games: ['base', 'tfjs-onnxruntime', 'text', 'doors', 'testing'],
+  games: ['base', 'tfjs-onnxruntime', 'text', 'doors', 'testing', 'tracking'],
   bench: ['base', 'tfjs-onnxruntime', 'data', 'envs', 'live'],
   testing: ['base', 'tfjs-onnxruntime', 'text', 'doors'],
   cli: [
@@ -69,7 +69,6 @@ const ALLOWED = {
     'learners',
     'agents',
     'run',
-    'tracking',
     'serve',
     'tinker',
     'bench',
@@ -133,7 +132,7 @@ const PACKAGES = {
 const rooms = Object.keys(ALLOWED)
 
 /** Rooms that are packages, below `packages`. */
-const PACKAGED = ['base', 'text', 'tfjs-onnxruntime', 'testing', 'games']
+const PACKAGED = ['base', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking']
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
 const pathOf = (place) => {
@@ -175,7 +174,7 @@ export default {
       from: {
         path: SOURCES,
         pathNot:
-          '^(src/(live|cli|run/report/reportAssets|view/server)|packages/(base/src/host/|games/src/(commands|arena/report/page)|tfjs-onnxruntime/src/onnxruntime/binding))',
+          '^(src/(live|cli|run/report/reportAssets|view/server)|packages/(base/src/host/|games/src/(commands|arena/report/page)|tfjs-onnxruntime/src/onnxruntime/binding|tracking/src/command))',
       },
       to: { dependencyTypes: ['core'] },
     },

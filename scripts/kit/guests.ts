@@ -14,7 +14,6 @@ const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
   ['agents', /^src\/(agents\/|envs\/agents\/|run\/agent|collectors\/agentRows)/],
   ['tinker', /^src\/tinker\//],
   ['view', /^src\/view\//],
-  ['tracking', /^src\/tracking\//],
   ['cluster', /^src\/(collectors\/(queues|workers)\/|run\/launch\/)/],
   ['bench', /^src\/bench\//],
 ]

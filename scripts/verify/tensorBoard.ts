@@ -10,8 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { child, keyFromSeed, normals, orThrow } from '@tandem-rl/base'
-import type { TrackedEvent } from '../../src/tracking/sink.js'
-import { tensorBoardSink } from '../../src/tracking/tensorBoard.js'
+import { type TrackedEvent, tensorBoardSink } from '@tandem-rl/tracking'
 
 const venv = process.env.TRACKING_VENV
 if (venv === undefined) {

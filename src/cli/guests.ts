@@ -49,7 +49,7 @@ const manifestAt = (path: string): Manifest => {
 }
 
 /** The package.json of the project that a folder belongs to, if any. */
-const projectOf = (folder: string): string | undefined => {
+export const projectOf = (folder: string): string | undefined => {
   const path = join(folder, 'package.json')
   if (existsSync(path)) return path
   return dirname(folder) === folder ? undefined : projectOf(dirname(folder))

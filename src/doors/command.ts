@@ -13,8 +13,10 @@ export { threadsOfRun } from '../cli/calibration.js'
 export type { CommandEntry } from '../cli/commandEntry.js'
 export { asCommandError } from '../cli/expectedErrors.js'
 export { CommandError, orFail } from '../cli/failure.js'
+export { importGuest } from '../cli/guest.js'
 export { interruptible, interruption } from '../cli/interruption.js'
 export {
+  checkServerUrl,
   type EngineOptions,
   engineOptions,
   nonNegativeNumber,
@@ -36,5 +38,5 @@ export {
 export type { LoadedRecipe } from '../cli/recipeFile.js'
 export { addRecipeFlags } from '../cli/recipeFlags.js'
 export { readSettingsFile } from '../cli/settingsFile.js'
-export { filesBelow } from '../live/files.js'
+export type { FollowedRun, OpenTracking, Tracking, TrackingFlags } from '../cli/tracking.js'
 export { liveLocks } from '../live/lock.js'

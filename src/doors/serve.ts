@@ -26,7 +26,6 @@ export type {
   TokenLogProb,
   WeightSource,
 } from '../data/generation.js'
-export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 export type { WeightTransport } from '../modules/generation/engineMessages.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from '../modules/generation/folderEngine.js'
 export { type Generated, type GeneratedCompletion, generateAll } from '../modules/generation/generateAll.js'

@@ -1,13 +1,12 @@
 /** The output of observers, and the counts of metrics. */
 
 import { orThrow } from '@tandem-rl/base'
+import { type Sink, type TrackedEvent, trackLoop } from '@tandem-rl/tracking'
 import { describe, expect, it } from 'vitest'
 import { HFAgent } from '../../src/agents/agents.js'
 import { agentMetrics } from '../../src/agents/metrics.js'
 import { consoleObserver, progressLine, progressObserver } from '../../src/agents/observers.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
-import { trackLoop } from '../../src/tracking/loop.js'
-import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
 import { scriptedBackend } from '../kit/chains.js'
 import { useEngine } from '../kit/engine.js'
 

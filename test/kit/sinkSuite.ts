@@ -1,10 +1,10 @@
 /** The contract of every sink. */
+
+import { makeTracker, type Sink, sinkFailure, type TrackedEvent } from '@tandem-rl/tracking'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { type Sink, sinkFailure, type TrackedEvent } from '../../src/tracking/sink.js'
-import { makeTracker } from '../../src/tracking/tracker.js'
 import { rightOf } from './results.js'
 
 /**

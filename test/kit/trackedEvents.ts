@@ -1,6 +1,7 @@
 /** Events of runs, for laws of whatever takes them. */
+
+import type { TrackedEvent } from '@tandem-rl/tracking'
 import fc from 'fast-check'
-import type { TrackedEvent } from '../../src/tracking/sink.js'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 12 })
 const name = text.filter((each) => each !== '__proto__')

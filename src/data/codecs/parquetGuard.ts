@@ -8,8 +8,9 @@
  * Source   the Parquet format, sections on data pages, RLE / bit-packing hybrid and delta
  *          encodings.
  */
+
+import { crc32 } from '@tandem-rl/base'
 import type { ColumnMetaData, FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
-import { crc32 } from './crc32.js'
 import {
   type ByteCursor,
   bitWidth,

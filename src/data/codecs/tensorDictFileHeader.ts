@@ -14,10 +14,9 @@
  * Numbers are little-endian. Keys are in lists, which keep their order for all keys.
  */
 
-import { type FormatFailure, parseJson } from '@tandem-rl/base'
+import { crc32, type FormatFailure, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { crc32 } from './crc32.js'
 import { elementCount } from './storage.js'
 
 /** The bytes of one leaf or of a part of it. */

@@ -1,6 +1,6 @@
 /** Reading TensorDict files in memory, whole or in part. */
 
-import type { FormatFailure } from '@tandem-rl/base'
+import { crc32, type FormatFailure } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
@@ -8,7 +8,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import { OrderedMap } from 'immutable'
 import { data, meta, type Ragged } from '../tensorDict/leaf.js'
 import { batchSize, type Entry, nodeOf, type TensorDict } from '../tensorDict/tensorDict.js'
-import { crc32 } from './crc32.js'
 import { decodeValue, PLAIN, type ValueCodec } from './plainValues.js'
 import type { MemoryUse } from './storage.js'
 import {

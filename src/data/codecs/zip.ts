@@ -2,6 +2,7 @@
 
 import {
   type ByteSource,
+  crc32,
   errorMessage,
   type FileFailure,
   type FormatFailure,
@@ -13,7 +14,6 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { inflateRaw } from '../../live/inflate.js'
-import { crc32 } from './crc32.js'
 
 /** An entry of an archive. */
 export interface ZipEntry {

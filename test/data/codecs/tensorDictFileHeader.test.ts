@@ -2,9 +2,9 @@
  * Headers that no program of ours writes, with checksums that are right: law 86 for a hostile file.
  */
 
+import { crc32 } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { crc32 } from '../../../src/data/codecs/crc32.js'
 import { formatHeader, type NodePlan } from '../../../src/data/codecs/tensorDictFileHeader.js'
 import { decodeTensorDict } from '../../../src/data/codecs/tensorDictFileRead.js'
 import { useEngine } from '../../kit/engine.js'

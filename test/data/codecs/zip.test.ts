@@ -3,11 +3,10 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'
-import type { ByteSource } from '@tandem-rl/base'
+import { type ByteSource, crc32 } from '@tandem-rl/base'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { crc32 } from '../../../src/data/codecs/crc32.js'
 import { readZipEntry, zipEntries } from '../../../src/data/codecs/zip.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 

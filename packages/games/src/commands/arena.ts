@@ -7,7 +7,6 @@ import * as E from 'fp-ts/lib/Either.js'
 import {
   Command,
   CommandError,
-  filesBelow,
   interruption,
   liveLocks,
   nonNegativeNumber,
@@ -17,6 +16,7 @@ import {
   readSettingsFile,
   startEngine,
 } from 'tandem-rl/command'
+import { filesBelow } from 'tandem-rl/host'
 import { PLAIN_CHAT } from 'tandem-rl/models'
 import { resolvePolicy } from 'tandem-rl/remote'
 import { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'

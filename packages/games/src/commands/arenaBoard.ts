@@ -3,9 +3,10 @@
 import { dirname } from 'node:path'
 import { describe } from '@tandem-rl/base'
 import { printError } from '@tandem-rl/base/host'
+import type { RunStatus, Sink, TrackedEvent } from '@tandem-rl/tracking'
 import * as E from 'fp-ts/lib/Either.js'
-import { filesBelow } from 'tandem-rl/command'
-import type { RunStatus, Sink, TrackedEvent } from 'tandem-rl/tracking'
+import { importGuest } from 'tandem-rl/command'
+import { filesBelow } from 'tandem-rl/host'
 import type { TournamentEvent } from '../arena/matches/tournament.js'
 import { gameScalars } from '../arena/session/board.js'
 
@@ -26,7 +27,8 @@ const WAITING = 100
 
 /** Loads what writes TensorBoard files, and returns the writer of a folder. */
 export const openBoardSink = async (folder: string): Promise<Sink> => {
-  const { tensorBoardSink } = await import('tandem-rl/tracking')
+  const path = '@tandem-rl/tracking'
+  const { tensorBoardSink } = await importGuest<typeof import('@tandem-rl/tracking')>(path, 'tensorboard_logging')
   return tensorBoardSink(folder, filesBelow(dirname(folder)))
 }
 

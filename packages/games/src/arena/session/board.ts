@@ -1,6 +1,6 @@
 /** Games as events for trackers such as TensorBoard. */
 
-import type { TrackedEvent } from 'tandem-rl/tracking'
+import type { TrackedEvent } from '@tandem-rl/tracking'
 import type { GameRecord } from '../matches/records.js'
 
 /** The sum of a field over the moves of a seat. */

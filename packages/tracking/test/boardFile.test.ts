@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { crc32c } from '../../../src/data/codecs/crc32.js'
-import { type BoardEvent, encodeBoardEvent, tfRecord } from '../../../src/data/codecs/tensorBoard.js'
+import { type BoardEvent, encodeBoardEvent, tfRecord } from '../src/boardFile.js'
 
 interface Golden {
   readonly events: readonly { readonly event: BoardEvent; readonly hex: string }[]
@@ -32,14 +31,5 @@ describe('tfRecord', () => {
         expect(record.subarray(12, 12 + bytes.length)).toEqual(bytes)
       }),
     )
-  })
-})
-
-describe('crc32c', () => {
-  it('has the values of RFC 3720, appendix B.4', () => {
-    const hex = (bytes: Uint8Array): string => crc32c(bytes).toString(16)
-    expect(hex(new Uint8Array(32))).toBe('8a9136aa')
-    expect(hex(new Uint8Array(32).fill(0xff))).toBe('62a8ab43')
-    expect(hex(Uint8Array.from({ length: 32 }, (_, i) => i))).toBe('46dd794e')
   })
 })

@@ -3,8 +3,8 @@
 import { cell, type FileFailure, type Files, joinBytes } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { type BoardEvent, encodeBoardEvent } from '../data/codecs/tensorBoard.js'
-import { liveFiles } from '../live/files.js'
+import { liveFiles } from 'tandem-rl/host'
+import { type BoardEvent, encodeBoardEvent } from './boardFile.js'
 import { nothingToClose, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 /** Makes Markdown that shows a text verbatim. */

@@ -1,10 +1,10 @@
 import { isRight } from 'fp-ts/lib/Either.js'
+import { liveTransport } from 'tandem-rl/remote'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { liveTransport } from '../../src/live/transport/liveTransport.js'
-import { mlflowSink } from '../../src/tracking/mlflow.js'
-import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
-import { type MlflowServer, mlflowServer } from '../kit/mlflowServer.js'
-import { leftOf, rightOf } from '../kit/results.js'
+import { type MlflowServer, mlflowServer } from '../../../test/kit/mlflowServer.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { mlflowSink } from '../src/mlflow.js'
+import type { Sink, TrackedEvent } from '../src/sink.js'
 
 let server: MlflowServer
 let sinks: Sink[] = []

@@ -1,6 +1,5 @@
 /** TensorBoard event files: records with checksums, each a message of TensorFlow's `Event`. */
-import { joinBytes, type MessageWriter, protobufWriter } from '@tandem-rl/base'
-import { crc32c } from './crc32.js'
+import { crc32c, joinBytes, type MessageWriter, protobufWriter } from '@tandem-rl/base'
 
 /**
  * Masks a checksum, for bytes that contain checksums themselves: rotated by 15 bits, plus a

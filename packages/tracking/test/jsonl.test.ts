@@ -2,12 +2,12 @@ import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { eventLine, parseEventLine } from '../../src/tracking/eventLines.js'
-import { jsonlSink } from '../../src/tracking/jsonl.js'
-import type { TrackedEvent } from '../../src/tracking/sink.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { useTemporaryFolder } from '../kit/runs.js'
-import { anyTrackedEvent } from '../kit/trackedEvents.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { useTemporaryFolder } from '../../../test/kit/runs.js'
+import { anyTrackedEvent } from '../../../test/kit/trackedEvents.js'
+import { eventLine, parseEventLine } from '../src/eventLines.js'
+import { jsonlSink } from '../src/jsonl.js'
+import type { TrackedEvent } from '../src/sink.js'
 
 const path = useTemporaryFolder()
 let made = 0
@@ -55,7 +55,7 @@ describe('eventLine', () => {
 })
 
 describe('jsonlSink', () => {
-  it('takes out what a killed session told of steps that are told again, torn line included, and nothing else', async () => {
+  it('removes the events of a killed session for steps that are repeated, a torn line included, and nothing else', async () => {
     const file = newFile()
     await rightOf(jsonlSink(file).write([start(0, 'other'), scalars(9)]))
     await rightOf(jsonlSink(file).write([start(0), ...[0, 1, 2, 3, 4].map(scalars)]))

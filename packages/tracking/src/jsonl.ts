@@ -4,7 +4,7 @@ import { cell, type FileFailure, type Files, type FormatFailure } from '@tandem-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../live/files.js'
+import { liveFiles } from 'tandem-rl/host'
 import { eventLine, parseEventLine } from './eventLines.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 

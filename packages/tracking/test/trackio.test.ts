@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
+import { liveTransport } from 'tandem-rl/remote'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { liveTransport } from '../../src/live/transport/liveTransport.js'
-import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
-import { trackioSink } from '../../src/tracking/trackio.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { type TrackioServer, trackioBodies, trackioServer } from '../kit/trackioServer.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { type TrackioServer, trackioBodies, trackioServer } from '../../../test/kit/trackioServer.js'
+import type { Sink, TrackedEvent } from '../src/sink.js'
+import { trackioSink } from '../src/trackio.js'
 
 let server: TrackioServer
 let sinks: Sink[] = []
@@ -39,7 +39,7 @@ describe('trackioSink', () => {
     const recorded = z.object({
       requests: z.array(z.object({ path: z.enum(['/api/bulk_log', '/api/bulk_alert']), body: z.unknown() })),
     })
-    const file = new URL('../golden/tracking/trackio.json', import.meta.url)
+    const file = new URL('../../../test/golden/tracking/trackio.json', import.meta.url)
     const { requests } = recorded.parse(JSON.parse(readFileSync(file, 'utf8')))
     expect(requests.map(({ path }) => path)).toEqual(['/api/bulk_log', '/api/bulk_alert'])
     for (const { path, body } of requests) expect(trackioBodies[path].parse(body)).toEqual(body)

@@ -13,9 +13,9 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base'
 import { afterEach, describe, expect, it } from 'vitest'
-import { openTelemetrySink } from '../../src/tracking/openTelemetry.js'
-import type { TrackedEvent } from '../../src/tracking/sink.js'
-import { leftOf, rightOf } from '../kit/results.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { openTelemetrySink } from '../src/openTelemetry.js'
+import type { TrackedEvent } from '../src/sink.js'
 
 /** A real SDK that records its events. */
 const sdk = () => {
@@ -142,7 +142,7 @@ describe('openTelemetrySink', () => {
     await meters.shutdown()
   })
 
-  it('tells scalars apart whose names are alike, also those that look like its own', async () => {
+  it('distinguishes scalars with similar names, also those that look like its own', async () => {
     const { exporter, meters, tracers } = sdk()
     const sink = await rightOf(
       openTelemetrySink({ meter: meters.getMeter('test'), tracer: tracers.getTracer('test'), totals: ['a'] }),

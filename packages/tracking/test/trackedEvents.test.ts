@@ -1,8 +1,8 @@
 import fc from 'fast-check'
+import type { RunEvent } from 'tandem-rl'
 import { describe, expect, it } from 'vitest'
-import type { RunEvent } from '../../src/run/train/events.js'
-import { trackedEvents } from '../../src/tracking/trackedEvents.js'
-import { evaluationRecord, stepRecord } from '../kit/records.js'
+import { evaluationRecord, stepRecord } from '../../../test/kit/records.js'
+import { trackedEvents } from '../src/trackedEvents.js'
 
 const session = { run: 'first', isResumed: false, at: 5 }
 

@@ -1,7 +1,7 @@
 import { right } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { trackLoop } from '../../src/tracking/loop.js'
-import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
+import { trackLoop } from '../src/loop.js'
+import type { Sink, TrackedEvent } from '../src/sink.js'
 
 /** A recording sink, and manual time. */
 const world = () => {

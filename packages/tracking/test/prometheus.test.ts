@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { serveMetrics } from '../../src/tracking/metricsServer.js'
-import { prometheusSink } from '../../src/tracking/prometheus.js'
-import type { TrackedEvent } from '../../src/tracking/sink.js'
-import { readPrometheus, seriesOf } from '../kit/prometheusText.js'
-import { leftOf, rightOf } from '../kit/results.js'
+import { readPrometheus, seriesOf } from '../../../test/kit/prometheusText.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { serveMetrics } from '../src/metricsServer.js'
+import { prometheusSink } from '../src/prometheus.js'
+import type { TrackedEvent } from '../src/sink.js'
 
 const start = (from = 0): TrackedEvent => ({ type: 'start', at: 1000, run: 'first "run"', from, settings: { seed: 1 } })
 const scalars = (
@@ -66,7 +66,7 @@ describe('prometheusSink', () => {
     })
   })
 
-  it('counts the steps of this process alone when a run goes on, and none twice', async () => {
+  it('counts only the steps of this process when a run is resumed, and none twice', async () => {
     const series = seriesOf(await text([start(7), scalars(7, {}), scalars(7, {}), scalars(8, {})]))
     expect(series).toMatchObject({ tandem_step: 8, tandem_steps_total: 2 })
   })
@@ -83,7 +83,7 @@ describe('prometheusSink', () => {
     ])
   })
 
-  it('tells scalars apart whose names are alike, also those that look like its own', async () => {
+  it('distinguishes scalars with similar names, also those that look like its own', async () => {
     const values = { 'a/b': 1, 'a.b': 2, step: 3, phaseSeconds: 4, 'phase_seconds/sum': 5, 'run/info': 6 }
     expect(seriesOf(await text([scalars(9, values)]))).toMatchObject({
       ...{ tandem_a_b: 1, tandem_a_b_2: 2, tandem_step: 9, tandem_step_2: 3, tandem_phase_seconds_2: 4 },
@@ -120,7 +120,7 @@ describe('prometheusSink', () => {
 })
 
 describe('serveMetrics', () => {
-  it('answers a scrape with what was told so far, and nothing after it was closed', async () => {
+  it('answers a scrape with the events so far, and nothing after it was closed', async () => {
     const sink = prometheusSink()
     const server = await rightOf(serveMetrics(sink.registry, { port: 0 }))
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/metrics$/)

@@ -1,13 +1,13 @@
 import { appendFileSync, readdirSync, readFileSync } from 'node:fs'
 import { type Files, fileFailure } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { liveFiles } from 'tandem-rl/host'
 import { describe, expect, it } from 'vitest'
-import { type BoardEvent, encodeBoardEvent } from '../../src/data/codecs/tensorBoard.js'
-import { liveFiles } from '../../src/live/files.js'
-import type { TrackedEvent } from '../../src/tracking/sink.js'
-import { tensorBoardSink } from '../../src/tracking/tensorBoard.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { useTemporaryFolder } from '../kit/runs.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { useTemporaryFolder } from '../../../test/kit/runs.js'
+import { type BoardEvent, encodeBoardEvent } from '../src/boardFile.js'
+import type { TrackedEvent } from '../src/sink.js'
+import { tensorBoardSink } from '../src/tensorBoard.js'
 
 const path = useTemporaryFolder()
 

@@ -1,7 +1,7 @@
 /** Converts events of a training run to tracker events. */
 
-import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../run/metrics/records.js'
-import type { RunEvent } from '../run/train/events.js'
+import type { RunEvent } from 'tandem-rl'
+import type { EvaluationRecord, StepRecord, TrajectoryRecord } from 'tandem-rl/run'
 import { phaseSpans } from './phases.js'
 import type { SampleText, SettingValue, TrackedEvent } from './sink.js'
 

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
+import { liveTransport } from 'tandem-rl/remote'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { liveTransport } from '../../src/live/transport/liveTransport.js'
-import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
-import { wandbSink } from '../../src/tracking/wandb.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { type WandbServer, wandbServer, wandbStream } from '../kit/wandbServer.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { type WandbServer, wandbServer, wandbStream } from '../../../test/kit/wandbServer.js'
+import type { Sink, TrackedEvent } from '../src/sink.js'
+import { wandbSink } from '../src/wandb.js'
 
 let server: WandbServer
 let sinks: Sink[] = []
@@ -47,7 +47,7 @@ const query = z.object({
 const request = z.object({ path: z.string(), body: z.union([query, z.string()]) })
 const recorded = z
   .object({ first: z.array(request), resumed: z.array(request) })
-  .parse(JSON.parse(readFileSync(new URL('../golden/tracking/wandb.json', import.meta.url), 'utf8')))
+  .parse(JSON.parse(readFileSync(new URL('../../../test/golden/tracking/wandb.json', import.meta.url), 'utf8')))
 
 describe('wandbSink', () => {
   it('sends requests whose words, variables and files the official client has, recorded from version 0.31.0', async () => {

@@ -1,11 +1,11 @@
 import { Writable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { streamOutput } from '../../packages/base/src/host/output.js'
-import { consoleSink } from '../../src/tracking/console.js'
-import type { TrackedEvent } from '../../src/tracking/sink.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { anyTrackedEvent } from '../kit/trackedEvents.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { anyTrackedEvent } from '../../../test/kit/trackedEvents.js'
+import { streamOutput } from '../../base/src/host/output.js'
+import { consoleSink } from '../src/console.js'
+import type { TrackedEvent } from '../src/sink.js'
 
 /** An output and what was written to it. */
 const kept = () => {
@@ -83,7 +83,7 @@ describe('consoleSink', () => {
     )
   })
 
-  it('fails where nobody reads any more, and ends no process', async () => {
+  it('fails where the reader has gone, and ends no process', async () => {
     const closed = new Writable({
       write: (_, __, done) => done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })),
     })

@@ -4,7 +4,7 @@ import { checkOptions } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { type ListenFailure, liveHttpServer } from '../live/httpServer.js'
+import { type ListenFailure, liveHttpServer } from 'tandem-rl/host'
 import { SERVE_METRICS_OPTIONS } from './optionKinds.js'
 
 export interface MetricsServerOptions {

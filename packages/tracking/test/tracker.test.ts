@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from '../../src/tracking/sink.js'
-import { makeTracker, type SinkReport } from '../../src/tracking/tracker.js'
+import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from '../src/sink.js'
+import { makeTracker, type SinkReport } from '../src/tracker.js'
 
 const event = (step: number): TrackedEvent => ({ type: 'scalars', at: step, step, values: { x: step }, seconds: {} })
 const events = (count: number, first = 0): readonly TrackedEvent[] =>
@@ -47,7 +47,7 @@ const plannedSink = (
 
 const total = ({ written, dropped, waiting }: SinkReport): number => written + dropped + waiting
 
-/** An alarm clock that rings all that is set, at once, when a test says so. */
+/** Timers that fire all at once when a test does so. */
 const handAlarms = () => {
   let set: (() => void)[] = []
   const timers: Timers = {
@@ -114,7 +114,7 @@ describe('makeTracker', () => {
     )
   })
 
-  it('gives what a sink could not take once more with the next event, and tells of its first failure alone', async () => {
+  it('repeats the failed events of a sink with the next event, and reports its first failure alone', async () => {
     const flaky = plannedSink('flaky', ['later', 'later'])
     const told: string[] = []
     const tracker = makeTracker([flaky.sink], { onFailure: ({ sink, reason }) => told.push(`${sink}: ${reason}`) })

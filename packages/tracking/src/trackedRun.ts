@@ -1,7 +1,8 @@
 /** Tracks the events of a run while passing them on. */
+
 import type { Calendar } from '@tandem-rl/base'
 import { liveCalendar } from '@tandem-rl/base/host'
-import type { RunEvent } from '../run/train/events.js'
+import type { RunEvent } from 'tandem-rl'
 import type { RunStatus } from './sink.js'
 import { type TrackedSession, trackedEvents } from './trackedEvents.js'
 import type { Tracker } from './tracker.js'
