@@ -57,7 +57,7 @@ const ALLOWED = {
     'live',
   ],
   games: ['base', 'tfjs-onnxruntime', 'text', 'doors', 'testing', 'tracking'],
-  bench: ['base', 'tfjs-onnxruntime', 'data', 'envs', 'live'],
+  bench: ['base', 'tfjs-onnxruntime', 'doors'],
   testing: ['base', 'tfjs-onnxruntime', 'text', 'doors'],
   cli: [
     'base',
@@ -71,7 +71,6 @@ const ALLOWED = {
     'run',
     'serve',
     'tinker',
-    'bench',
     'view',
     'live',
   ],
@@ -132,7 +131,7 @@ const PACKAGES = {
 const rooms = Object.keys(ALLOWED)
 
 /** Rooms that are packages, below `packages`. */
-const PACKAGED = ['base', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking']
+const PACKAGED = ['base', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking', 'bench']
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
 const pathOf = (place) => {
@@ -174,7 +173,7 @@ export default {
       from: {
         path: SOURCES,
         pathNot:
-          '^(src/(live|cli|run/report/reportAssets|view/server)|packages/(base/src/host/|games/src/(commands|arena/report/page)|tfjs-onnxruntime/src/onnxruntime/binding|tracking/src/command))',
+          '^(src/(live|cli|run/report/reportAssets|view/server)|packages/(base/src/host/|games/src/(commands|arena/report/page)|bench/src/commands|tfjs-onnxruntime/src/onnxruntime/binding|tracking/src/command))',
       },
       to: { dependencyTypes: ['core'] },
     },

@@ -19,7 +19,7 @@ import { createInterface } from 'node:readline'
 import { median } from '@tandem-rl/base'
 import { host } from '@tandem-rl/base/host'
 import { Command } from 'commander'
-import { speedRatio } from '../src/bench/statistics.js'
+import { speedRatio } from '../packages/bench/src/statistics.js'
 import { positiveInteger, roundNumber } from '../src/cli/options.js'
 
 const { chains, concurrent, rounds, ms } = new Command()

@@ -1,5 +1,5 @@
 /** The page and the picture of what collecting costs. */
-import { lineChart } from '../../src/bench/lineChart.js'
+import { lineChart } from '../../packages/bench/src/lineChart.js'
 import type { Figures, MemoryReading } from './runs.js'
 
 export interface CollectResults {

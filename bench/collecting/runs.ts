@@ -3,11 +3,9 @@
 import { setTimeout } from 'node:timers/promises'
 import { keyFromSeed, median, orThrow } from '@tandem-rl/base'
 import { liveUsage } from '@tandem-rl/base/host'
+import { benchmark, collectorSubject, type RoundContext } from '@tandem-rl/bench'
 import { scriptedEnv, scriptedPolicy } from '@tandem-rl/testing'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
-import { benchmark } from '../../src/bench/benchmark.js'
-import type { RoundContext } from '../../src/bench/subject.js'
-import { collectorSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 

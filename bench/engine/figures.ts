@@ -1,6 +1,6 @@
 /** One measured figure, as it is printed and put on the page. */
 
-import type { Spread } from '../../src/bench/statistics.js'
+import type { Spread } from '@tandem-rl/bench'
 import type { Contestant } from './contestants.js'
 import type { Workload } from './workloads.js'
 

@@ -1,6 +1,6 @@
 /** One workload, measured on all contestants in turns. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { spreadOf } from '../../src/bench/statistics.js'
+import { spreadOf } from '../../packages/bench/src/statistics.js'
 import { type Contestant, type Player, REFERENCE, startPlayer } from './contestants.js'
 import type { Figure, Outcome } from './figures.js'
 import type { End, Ready } from './messages.js'

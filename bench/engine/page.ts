@@ -1,5 +1,5 @@
 /** The results page, in Markdown. */
-import type { Spread } from '../../src/bench/statistics.js'
+import type { Spread } from '@tandem-rl/bench'
 import { CONTESTANTS, type Contestant, REFERENCE } from './contestants.js'
 import { type Absent, type Figure, type Outcome, rateOf } from './figures.js'
 import { TOLERANCE } from './statistics.js'

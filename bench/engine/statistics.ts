@@ -1,7 +1,8 @@
 /** Comparisons of timed runs. */
 
 import { median } from '@tandem-rl/base'
-import { type Spread, spreadOf } from '../../src/bench/statistics.js'
+import type { Spread } from '@tandem-rl/bench'
+import { spreadOf } from '../../packages/bench/src/statistics.js'
 
 /** Seconds of single runs, turn by turn. */
 export type Turns = readonly (readonly number[])[]

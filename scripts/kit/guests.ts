@@ -15,7 +15,6 @@ const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
   ['tinker', /^src\/tinker\//],
   ['view', /^src\/view\//],
   ['cluster', /^src\/(collectors\/(queues|workers)\/|run\/launch\/)/],
-  ['bench', /^src\/bench\//],
 ]
 
 const IS_DOOR = /^src\/(index\.ts|doors\/)/

@@ -90,11 +90,14 @@ const declaredNames = (statement: ts.Statement): readonly string[] => {
 
 /**
  * Finds the names that two files of `src` or more export: name -> files. Files in folders named
- * `browser` export the names of the files that they replace.
+ * `browser` export the names of the files that they replace, and `commands.ts` of each package its
+ * `commands`.
  */
 export const namesExportedTwice = (sources: readonly Source[]): ReadonlyMap<string, readonly string[]> => {
   const files = new Map<string, Set<string>>()
-  for (const { path, tree } of sources.filter((each) => isSource(each.path) && !each.path.includes('/browser/')))
+  for (const { path, tree } of sources.filter(
+    (each) => isSource(each.path) && !/\/browser\/|\/src\/commands\.ts$/.test(each.path),
+  ))
     for (const name of tree.statements.flatMap(declaredNames)) files.set(name, (files.get(name) ?? new Set()).add(path))
   return new Map([...files].filter(([, paths]) => paths.size > 1).map(([name, paths]) => [name, [...paths].sort()]))
 }

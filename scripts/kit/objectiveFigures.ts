@@ -3,7 +3,7 @@ import { constant, cosine, linear, type Schedule, warmUp } from '@tandem-rl/base
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import type { LineChart } from '../../src/bench/lineChart.js'
+import type { LineChart } from '../../packages/bench/src/lineChart.js'
 import { totalLoss } from '../../src/objectives/loss.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { cispo } from '../../src/objectives/tokenLosses/cispo.js'

@@ -1,6 +1,6 @@
 /** Readings of a long run's resources by the minute, and the test for growth. */
 import { median } from '@tandem-rl/base'
-import { lineChart, type Panel } from '../../src/bench/lineChart.js'
+import { lineChart, type Panel } from '../../packages/bench/src/lineChart.js'
 
 /** The resources of a process between two rounds, after garbage collection. */
 export interface Reading {

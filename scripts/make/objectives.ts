@@ -5,7 +5,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
-import { lineChart } from '../../src/bench/lineChart.js'
+import { lineChart } from '../../packages/bench/src/lineChart.js'
 import { objectiveDocs, objectivesPage, problemsOf } from '../kit/objectiveDocs.js'
 import { objectiveCaptions, objectiveFigures } from '../kit/objectiveFigures.js'
 

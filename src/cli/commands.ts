@@ -28,16 +28,6 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async (args) => (await import('./eval.js')).evalCommand(args),
   },
   {
-    name: 'bench',
-    summary: 'Benchmark the steps of a recipe.',
-    group: 'Evaluate:',
-    examples: [
-      'tandem bench wordProblems --measured 10',
-      'tandem bench wordProblems --against ./my-recipe.ts --rounds 5',
-    ],
-    load: async (args) => (await import('./bench.js')).benchCommand(args),
-  },
-  {
     name: 'agent',
     summary: 'Play the agent of a recipe and print its events.',
     group: 'Evaluate:',

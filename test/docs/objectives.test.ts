@@ -5,9 +5,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { lineChart } from '../../packages/bench/src/lineChart.js'
 import { type Documented, objectiveDocs, objectivesPage, problemsOf } from '../../scripts/kit/objectiveDocs.js'
 import { objectiveCaptions, objectiveFigures } from '../../scripts/kit/objectiveFigures.js'
-import { lineChart } from '../../src/bench/lineChart.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()

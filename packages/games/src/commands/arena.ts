@@ -8,7 +8,6 @@ import {
   Command,
   CommandError,
   interruption,
-  liveLocks,
   nonNegativeNumber,
   Option,
   orFail,
@@ -16,7 +15,7 @@ import {
   readSettingsFile,
   startEngine,
 } from 'tandem-rl/command'
-import { filesBelow } from 'tandem-rl/host'
+import { filesBelow, liveLocks } from 'tandem-rl/host'
 import { PLAIN_CHAT } from 'tandem-rl/models'
 import { resolvePolicy } from 'tandem-rl/remote'
 import { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'

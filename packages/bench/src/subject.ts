@@ -2,8 +2,7 @@
 
 import type { Failure, Key } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Policy } from '../data/policy.js'
-import type { Env } from '../envs/base/env.js'
+import type { Env, Policy } from 'tandem-rl'
 
 /** The inputs of a subject for one round. */
 export interface RoundContext {

@@ -1,9 +1,9 @@
 /** `tandem bench` in a child process. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { Comparison } from '../../src/bench/benchmark.js'
-import { parseJsonLines, tandem, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
-import { processesWith } from '../kit/sandboxes.js'
+import { parseJsonLines, tandem, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../../../test/kit/runs.js'
+import { processesWith } from '../../../test/kit/sandboxes.js'
+import type { Comparison } from '../src/benchmark.js'
 
 const path = useTemporaryFolder()
 const cwd = path('.')

@@ -1,8 +1,8 @@
 /** Tables and pictures of results. */
 import { describe, expect, it } from 'vitest'
-import { type BenchmarkRound, comparisonOf, summarize } from '../../src/bench/benchmark.js'
-import { formatBenchmark } from '../../src/bench/format.js'
-import { benchmarkPicture } from '../../src/bench/picture.js'
+import { type BenchmarkRound, comparisonOf, summarize } from '../src/benchmark.js'
+import { formatBenchmark } from '../src/format.js'
+import { benchmarkPicture } from '../src/picture.js'
 
 const host = { cpu: 'a processor', cores: 2, node: 'v20.0.0', backend: 'cpu 4.22.0' }
 

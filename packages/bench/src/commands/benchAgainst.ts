@@ -9,12 +9,11 @@
 
 import { resolve } from 'node:path'
 import { median } from '@tandem-rl/base'
-import { type BenchmarkRound, type Comparison, comparisonOf, summarize } from '../bench/benchmark.js'
-import { type SpeedRatio, speedRatio } from '../bench/statistics.js'
-import { liveProcesses } from '../live/processes.js'
+import { CommandError, orFail, say } from 'tandem-rl/command'
+import { liveProcesses } from 'tandem-rl/host'
+import { type BenchmarkRound, type Comparison, comparisonOf, summarize } from '../benchmark.js'
+import { type SpeedRatio, speedRatio } from '../statistics.js'
 import type { RecipeBenchmark } from './benchRecord.js'
-import { CommandError, orFail } from './failure.js'
-import { say } from './plan.js'
 
 /** Options of the comparison itself, which the processes do not receive. */
 const OWN_OPTIONS = ['--against', '--rounds', '--picture']

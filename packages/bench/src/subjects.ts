@@ -4,12 +4,10 @@ import { checkOptions, child, type Failure, FailureError, type Key } from '@tand
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Policy, PolicyFailure } from '../data/policy.js'
-import type { Task } from '../data/task.js'
-import type { Data } from '../data/tensorDict/leaf.js'
-import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { type Env, type EnvFailure, endedRows, nextRequest } from '../envs/base/env.js'
-import type { Answered, AnyReward, Scored } from '../envs/rewards/reward.js'
+import type { Env, EnvFailure, Policy, PolicyFailure, Task } from 'tandem-rl'
+import { endedRows, nextRequest } from 'tandem-rl/envs'
+import type { Answered, AnyReward, Scored } from 'tandem-rl/rewards'
+import { type Data, get, TensorDict } from 'tandem-rl/tensordict'
 import {
   COLLECTOR_SUBJECT_OPTIONS,
   ENV_SUBJECT_OPTIONS,

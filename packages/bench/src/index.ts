@@ -14,11 +14,11 @@ export {
   type Comparison,
   type ComparisonOptions,
   compareSubjects,
-} from '../bench/benchmark.js'
-export { formatBenchmark } from '../bench/format.js'
-export { benchmarkPicture } from '../bench/picture.js'
-export type { SpeedRatio, SpeedVerdict, Spread } from '../bench/statistics.js'
-export type { RoundContext, Subject } from '../bench/subject.js'
+} from './benchmark.js'
+export { formatBenchmark } from './format.js'
+export { benchmarkPicture } from './picture.js'
+export type { SpeedRatio, SpeedVerdict, Spread } from './statistics.js'
+export type { RoundContext, Subject } from './subject.js'
 export {
   type CollectorSubjectOptions,
   collectorSubject,
@@ -28,4 +28,4 @@ export {
   rewardSubject,
   type TransformSubjectOptions,
   transformSubject,
-} from '../bench/subjects.js'
+} from './subjects.js'

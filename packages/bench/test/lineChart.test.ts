@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type LineChart, lineChart, type Panel } from '../../src/bench/lineChart.js'
+import { type LineChart, lineChart, type Panel } from '../src/lineChart.js'
 
 const panel = (fields: Partial<Panel> = {}): Panel => ({
   title: 'a panel',
@@ -70,7 +70,7 @@ describe('lineChart', () => {
     expect([...svg.matchAll(/<path class="c (s\d) /g)].map(([, color]) => color)).toEqual(['s0', 's1', 's0'])
   })
 
-  it('is told to those who cannot see it, whatever its words', () => {
+  it('has a description for screen readers, whatever its words', () => {
     const svg = chart([panel()], { title: 'a < b & c', description: 'x > y' })
     expect(svg).toContain('role="img" aria-labelledby="title desc"')
     expect(svg).toContain('<title id="title">a &lt; b &amp; c</title>')

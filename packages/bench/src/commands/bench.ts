@@ -7,31 +7,37 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { countOf } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
-import { Command, Option } from 'commander'
-import { type Benchmark, benchmarkHost, type Comparison, summarize } from '../bench/benchmark.js'
-import { formatBenchmark } from '../bench/format.js'
-import { benchmarkPicture } from '../bench/picture.js'
-import { liveFiles } from '../live/files.js'
-import { train } from '../run/train/train.js'
-import { compareRecipes } from './benchAgainst.js'
-import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
-import { threadsOfRun } from './calibration.js'
-import { asCommandError } from './expectedErrors.js'
-import { CommandError, orFail } from './failure.js'
-import { interruptible } from './interruption.js'
-import { type EngineOptions, engineOptions, positiveInteger, roundNumber, startEngine } from './options.js'
+import { train } from 'tandem-rl'
 import {
+  addRecipeFlags,
+  asCommandError,
   type BuildFlags,
   build,
   type Chosen,
+  Command,
+  CommandError,
   checkFirst,
   choose,
+  type EngineOptions,
+  engineOptions,
+  interruptible,
   memoryOption,
+  Option,
+  orFail,
+  positiveInteger,
+  roundNumber,
   type Settings,
   say,
   settingsOf,
-} from './plan.js'
-import { addRecipeFlags } from './recipeFlags.js'
+  startEngine,
+  threadsOfRun,
+} from 'tandem-rl/command'
+import { liveFiles } from 'tandem-rl/host'
+import { type Benchmark, benchmarkHost, type Comparison, summarize } from '../benchmark.js'
+import { formatBenchmark } from '../format.js'
+import { benchmarkPicture } from '../picture.js'
+import { compareRecipes } from './benchAgainst.js'
+import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
 
 type Flags = EngineOptions &
   BuildFlags &

@@ -2,8 +2,7 @@
 
 import type { Clock } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Policy } from '../data/policy.js'
-import type { Env } from '../envs/base/env.js'
+import type { Env, Policy } from 'tandem-rl'
 
 /** The parts of a round, in ms. Parts that overlap are counted in each. */
 interface Parts {

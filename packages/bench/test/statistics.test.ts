@@ -6,7 +6,7 @@
 import { child, type Key, keyFromSeed, normals, quantile, uniforms } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type SpeedRatio, speedRatio, spreadOf, verdictOf } from '../../src/bench/statistics.js'
+import { type SpeedRatio, speedRatio, spreadOf, verdictOf } from '../src/statistics.js'
 
 const times = fc.array(fc.double({ min: 1e-6, max: 1e3, noNaN: true }), { minLength: 1, maxLength: 20 })
 

@@ -3,8 +3,8 @@
 import { median } from '@tandem-rl/base'
 import { host, liveUsage } from '@tandem-rl/base/host'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
-import type { Benchmark, BenchmarkRound } from '../bench/benchmark.js'
-import type { PhaseSeconds, StepRecord } from '../run/metrics/records.js'
+import type { PhaseSeconds, StepRecord } from 'tandem-rl/run'
+import type { Benchmark, BenchmarkRound } from '../benchmark.js'
 
 const PHASES = ['generation', 'environment', 'reference', 'training', 'weightSync'] as const
 
