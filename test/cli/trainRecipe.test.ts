@@ -40,6 +40,7 @@ beforeAll(async () => {
   model = await writeAnsweringModel(path('model'))
   writeFileSync(path('numbers.ts'), RECIPE)
   writeFileSync(path('broken.ts'), 'export const recipe = {')
+  writeFileSync(path('guest.ts'), "import '@tandem-rl/none'\n")
   writeFileSync(path('empty.ts'), 'export const other = 1')
   writeFileSync(path('small.yaml'), 'tasks:\n  prompts: 2\n  group: 3\nsampling:\n  maxNewTokens: 6\n')
 })
@@ -95,6 +96,7 @@ describe('tandem train RECIPE', () => {
     [['wordProblms'], "unknown recipe 'wordProblms': did you mean 'wordProblems'?"],
     [['./missing.ts'], 'there is no recipe file'],
     [['./broken.ts'], 'broken.ts cannot be loaded: Error: ParseError'],
+    [['./guest.ts'], 'it needs the package @tandem-rl/none: npm install @tandem-rl/none'],
     [['./empty.ts'], 'empty.ts exports no recipe'],
     [['./numbers.ts', '--set', 'learner.rate=1'], "unknown setting 'learner.rate'"],
     [['./numbers.ts', '--steps', '0.5'], 'numbers: steps: '],
