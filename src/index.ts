@@ -108,12 +108,14 @@ export type { AnswerEnv, EpisodeOptions } from './envs/answerEnv.js'
 export { type Env, type EnvFailure, envFailure, type Outcome, type StepOptions } from './envs/base/env.js'
 export { ChatEnv, type ChatEnvOptions, type ChatQuery, type ChatState } from './envs/chatEnv.js'
 export { CountdownEnv, type CountdownEnvOptions } from './envs/countdownEnv.js'
+export type { DatasetChatStateOf } from './envs/datasetChatEnv.js'
 export { DatasetChatEnv, type DatasetChatEnvOptions } from './envs/datasetChatEnv.js'
 export { GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './envs/gsm8kEnv.js'
 export { IFEvalEnv, type IFEvalEnvOptions } from './envs/ifEvalEnv.js'
 export { LLMEnv, type LLMEnvOptions } from './envs/llmEnv.js'
 export { makeGSM8KEnv } from './envs/makeGSM8KEnv.js'
 export { MATHEnv, type MATHEnvOptions } from './envs/mathEnv.js'
+export type { MultiTurnState } from './envs/multiTurnEnv.js'
 export {
   MultiTurnEnv,
   type MultiTurnEnvOptions,
@@ -122,7 +124,9 @@ export {
   type TurnScene,
 } from './envs/multiTurnEnv.js'
 export { type RolloutOptions, type RolloutSteps, rollout } from './envs/rollout.js'
+export type { SingleTurnState } from './envs/singleTurnEnv.js'
 export { SingleTurnEnv, type SingleTurnEnvOptions } from './envs/singleTurnEnv.js'
+export type { TokenEnvState } from './envs/tokenEnv.js'
 export { type TokenEnvText, tokenEnv } from './envs/tokenEnv.js'
 export { AddThinkingPrompt, type AddThinkingPromptOptions } from './envs/transforms/addThinkingPrompt.js'
 export { CountdownRewardParser, GSM8KRewardParser, MATHRewardParser } from './envs/transforms/answerParsers.js'
@@ -232,7 +236,7 @@ export {
   evaluator,
 } from './run/metrics/evaluation.js'
 export { lossEvaluator } from './run/parts/lossEvaluator.js'
-export type { BuildContext, Recipe, RecipeAgent, SettingsFailure } from './run/parts/recipe.js'
+export type { BuildContext, Recipe, RecipeAgent, SettingsFailure, SettingsSchema } from './run/parts/recipe.js'
 export { rowBatches, splitRows } from './run/parts/rowBatches.js'
 export type { AnyRun, DataRunParts, RunParts } from './run/parts/run.js'
 export { dataSettings, type PolicySettings, policySettings, settings } from './run/parts/settings.js'

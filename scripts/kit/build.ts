@@ -4,8 +4,12 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { PACKAGES, type Package } from './workspace.js'
 
-const dependsOn = ({ manifest }: Package, { manifest: { name } }: Package): boolean =>
-  name in { ...manifest.dependencies, ...manifest.peerDependencies }
+/** The names of the packages that a package depends on, its peers too. */
+const needsOf = ({ manifest }: Package): object => ({ ...manifest.dependencies, ...manifest.peerDependencies })
+
+/** Returns true if a package needs another one. The kernel loads guests, which need it, at run time. */
+const dependsOn = (each: Package, other: Package): boolean =>
+  other.manifest.name in needsOf(each) && !(each.manifest.name in needsOf(other))
 
 /** Orders packages so that each comes after those that it depends on. */
 const inOrder = (packages: readonly Package[]): readonly Package[] => {

@@ -17,7 +17,7 @@ export {
   type StepBetween,
 } from '../envs/base/env.js'
 export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
-export type { DatasetChatState, DatasetChatStateOf, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
+export type { DatasetChatState, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
 export { type EnvOfTask, envOfTask } from '../envs/envOfTask.js'
 export { GSM8K_SYSTEM_PROMPT } from '../envs/gsm8kEnv.js'
 export { IFEVAL_SYSTEM_PROMPT, type IFEvalState } from '../envs/ifEvalEnv.js'
@@ -38,8 +38,7 @@ export {
   type MakeGSM8KState,
 } from '../envs/makeGSM8KEnv.js'
 export { MATH_SYSTEM_PROMPT } from '../envs/mathEnv.js'
-export type { MultiTurnEntries, MultiTurnState, TurnParts, TurnResult, TurnReward } from '../envs/multiTurnEnv.js'
-export type { TokenEnvState } from '../envs/tokenEnv.js'
+export type { MultiTurnEntries, TurnParts, TurnResult, TurnReward } from '../envs/multiTurnEnv.js'
 export { rewardAtMost, type ThinkingEntries } from '../envs/transforms/addThinkingPrompt.js'
 export type {
   DrawnRow,

@@ -43,7 +43,6 @@ export type { CollectOptions, EnvContext, EnvOf } from '../run/parts/collecting.
 export type { LossEvaluatorOptions } from '../run/parts/lossEvaluator.js'
 export { type QueuedOptions, queuedRun } from '../run/parts/queued.js'
 export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from '../run/parts/rater.js'
-export type { SettingsSchema } from '../run/parts/recipe.js'
 export type { RowBatches, RowBatchOptions, SplitRowsOptions } from '../run/parts/rowBatches.js'
 export { closing, type RecordOptions, type RunGroups } from '../run/parts/run.js'
 export { type SampledText, type SampleOptions, sampleCompletions } from '../run/parts/sample.js'

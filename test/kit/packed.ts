@@ -131,8 +131,8 @@ export interface Project {
     options?: object,
     version?: keyof typeof COMPILERS,
   ) => Promise<readonly string[]>
-  /** Compiles a package of a user by its tsconfig.json. Rejects if it has errors. */
-  readonly buildPackage: (folder: string) => Promise<void>
+  /** Compiles and packs a package of a user. Rejects if it has errors. */
+  readonly packOwn: (folder: string) => Promise<string>
   /**
    * Compiles the text of a module and returns TypeScript's own measurements, one a line, after the
    * errors.
@@ -196,8 +196,11 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
       const lines = await typescript(programs, more, { version })
       return lines.filter((line) => / error TS\d+: /.test(line))
     },
-    buildPackage: async (source) => {
+    packOwn: async (source) => {
       await command([process.execPath, COMPILERS[7], '-p', source, '--pretty', 'false'])
+      const packed = await command(['npm', 'pack', source, '--json', '--pack-destination', folder])
+      const [{ filename }] = JSON.parse(packed.stdout) as [{ filename: string }] // cast: documented output of npm
+      return join(folder, filename)
     },
     diagnostics: (program, more = {}) => typescript(program, more, { flags: ['--extendedDiagnostics'] }),
   }

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build, transformSync } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PACKAGES } from '../../scripts/kit/workspace.js'
 import { guidePrograms } from '../kit/guidePages.js'
 import { DOORS, importing, type Project, pack, type Tarballs, userProject } from '../kit/packed.js'
 
@@ -15,10 +16,20 @@ const folder = mkdtempSync(join(tmpdir(), 'tandem-installed-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** Doors whose functions return values of an optional package, and that package. */
-const NEEDS: Readonly<Record<string, string>> = { '@tandem-rl/testing': 'fast-check' }
+const NEEDS: Readonly<Record<string, string>> = {
+  '@tandem-rl/testing': 'fast-check',
+  '@tandem-rl/games/testing': 'fast-check',
+}
 
 /** Doors that work without optional packages. */
 const FREE = DOORS.filter((door) => !Object.hasOwn(NEEDS, door))
+
+/** The package of an import path. */
+const packageOf = (door: string): string =>
+  door
+    .split('/')
+    .slice(0, door.startsWith('@') ? 2 : 1)
+    .join('/')
 
 const namesOf = async (project: Project, doors: readonly string[]): Promise<readonly number[]> =>
   JSON.parse(await project.run(importing(doors))) as readonly number[] // cast: what the program prints
@@ -162,9 +173,7 @@ describe('a package of a user with an environment, a reward, a recipe and a comm
     const source = join(folder, 'dice')
     cpSync('test/programs/guest', source, { recursive: true })
     symlinkSync(join(npm.folder, 'node_modules'), join(source, 'node_modules'))
-    await npm.buildPackage(source)
-    rmSync(join(source, 'node_modules'))
-    await npm.add([source])
+    await npm.add([await npm.packOwn(source)])
     expect(await npm.tandem(['--help'])).toMatch(/^ {2}dice .*Print throws of two dice\.$/m)
     expect((await npm.tandem(['dice', '2'])).trim().split('\n')).toHaveLength(2)
     await expect(npm.tandem(['dice', '101'])).rejects.toThrow('tandem: at most 100 throws')
@@ -173,9 +182,18 @@ describe('a package of a user with an environment, a reward, a recipe and a comm
     await npm.tandem(['train', './dice.ts', ...small, '--out', 'diceRun'])
     expect(existsSync(join(npm.folder, 'diceRun/report.html'))).toBe(true)
   })
+})
 
-  it('has none of the commands of packages that are not installed, and reads how to install them', async () => {
-    await expect(npm.tandem(['arena'])).rejects.toThrow('npm i -D @tandem-rl/games')
+describe('a project with the kernel alone', () => {
+  it('compiles, trains, and reads how to install the package of a command', async () => {
+    const own = PACKAGES.find(({ folder: place }) => place === '')!.manifest.dependencies ?? {}
+    const kernel = new Map([...tarballs].filter(([name]) => name === 'tandem-rl' || name in own))
+    const alone = await userProject(join(folder, 'alone'), 'npm')
+    await alone.add(['@types/node@20'], kernel)
+    expect(await alone.compile(importing(FREE.filter((door) => kernel.has(packageOf(door)))))).toEqual([])
+    await expect(alone.tandem(['arena'])).rejects.toThrow('npm i -D @tandem-rl/games')
+    expect(await alone.tandem(['--help'])).toContain('arena     npm i -D @tandem-rl/games')
+    await runReadme(alone, README.slice(0, 1))
   })
 })
 
