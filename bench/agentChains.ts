@@ -11,7 +11,6 @@
  * went as it should. verifiers plays them in two ways: its rollout loop alone, and `generate`,
  * which also keeps statistics.
  */
-
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

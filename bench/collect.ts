@@ -2,7 +2,6 @@
  * Measures concurrent rollouts of `LLMCollector`: rollouts per second, processor time of one, and
  * memory, with a scripted policy that takes no time or some.
  */
-
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import { dirname, relative } from 'node:path'

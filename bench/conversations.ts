@@ -8,7 +8,6 @@
  * The server's slots are busy while there is a request for each: a load below 100 % is the delay
  * of the client.
  */
-
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { child, describe, type Key, keyFromSeed, uniformInteger } from '@tandem-rl/base'

@@ -2,7 +2,6 @@
  * Measures the engine against PyTorch and the other backends of TensorFlow.js. Prints one JSON
  * line for each figure and, if asked, writes a page of results.
  */
-
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, loadavg, release, totalmem, type } from 'node:os'
 import { host } from '@tandem-rl/base/host'

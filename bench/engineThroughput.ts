@@ -6,7 +6,6 @@
  * The engine comes from a module (`--module FILE --export NAME --options JSON`): a function
  * `(options) => TaskEither<Failure, LLMEngine>`.
  */
-
 import { resolve } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pathToFileURL } from 'node:url'

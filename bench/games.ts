@@ -5,7 +5,6 @@
  * installed there. Rounds of both alternate, so that load on the machine slows both. `--clock
  * processor` counts the time of the processor alone, for a machine with other work.
  */
-
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

@@ -4,7 +4,6 @@
  *
  * A process has one device, so each row runs in a process of its own.
  */
-
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { keyFromSeed, median } from '@tandem-rl/base'

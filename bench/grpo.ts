@@ -3,7 +3,6 @@
  * of the peers' grpo_trl.py. It runs the compiled package. Workers share sampling and gradients,
  * with `threads` threads in all.
  */
-
 import { median } from '@tandem-rl/base'
 import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { parameterCount } from 'tandem-rl/models'

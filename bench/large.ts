@@ -4,7 +4,6 @@
  * LoRA step of GRPO. Each phase runs in a process of its own, so that its peak of resident memory
  * is its own.
  */
-
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'

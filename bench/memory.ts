@@ -3,7 +3,6 @@
  * way of training: `npm run bench -- memory`. Prints one JSON line for each, with the ratio of
  * estimate and measurement.
  */
-
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { own, scope, selectBackend } from '@tandem-rl/tfjs-onnxruntime'

@@ -2,7 +2,6 @@
  * Times whole GRPO steps with sampling beside learning, against steps in turns: seconds for a
  * step, with an engine on a thread or one far away.
  */
-
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

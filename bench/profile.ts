@@ -3,7 +3,6 @@
  * train|generate|grpo|serve`. It prints a table and writes a picture. With more than one thread,
  * operators use all of them; everything else runs in this one.
  */
-
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -3,7 +3,6 @@
  * bytes as a plain file: whole, lazily, and by the reference implementation where PEERS_VENV is
  * set. All in one run, in turn, medians.
  */
-
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

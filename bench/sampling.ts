@@ -9,7 +9,6 @@
  * above 1, we are faster. Ours is given what the model's graph computes beside the logits (the
  * most probable token, the sums of blocks of 256); the peer is given logits.
  */
-
 import { execFileSync } from 'node:child_process'
 import { keyFromSeed, median, normals } from '@tandem-rl/base'
 import { host } from '@tandem-rl/base/host'

@@ -10,7 +10,6 @@
  * ones have a prompt of 32 and a completion of 128 tokens, `mixed` ones 8 to 255 of each. vLLM and
  * Tandem return log-probabilities; node-llama-cpp has none of the model's distribution.
  */
-
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'

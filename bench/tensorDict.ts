@@ -16,7 +16,6 @@
  * theirs at once: what is timed here is recording. Set changes the TensorDict in Python, and gives
  * another one here.
  */
-
 import { execFileSync } from 'node:child_process'
 import { median } from '@tandem-rl/base'
 import { host } from '@tandem-rl/base/host'

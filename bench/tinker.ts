@@ -3,7 +3,6 @@
  * a step, by the number of rollouts in flight. A scripted server in another process gives fixed
  * answers: it holds the results of all rollouts until every one of them was requested.
  */
-
 import { fork } from 'node:child_process'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

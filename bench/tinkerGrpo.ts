@@ -9,7 +9,6 @@
  *
  * The first step is reported alone, because servers may compile in it.
  */
-
 import { existsSync } from 'node:fs'
 import { child, keyFromSeed, median, orThrow, uniform } from '@tandem-rl/base'
 import { host } from '@tandem-rl/base/host'

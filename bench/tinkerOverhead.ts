@@ -3,7 +3,6 @@
  * learner of our own Tinker server in another process. Both have the same model, batches and loss,
  * and all weights are trained. Prints milliseconds and bytes of a step.
  */
-
 import { fork } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

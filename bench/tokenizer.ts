@@ -7,7 +7,6 @@
  * Prints one JSON line for each family and each kind of work: the medians, their spread, and the
  * ratio to the peers (above 1: we are faster).
  */
-
 import { readFileSync } from 'node:fs'
 import * as library from '@huggingface/tokenizers'
 import { median, orThrow } from '@tandem-rl/base'

@@ -3,7 +3,6 @@
  * request, of the transport and of bare undici, against the same trivial server in another
  * process, in turns.
  */
-
 import { fork } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

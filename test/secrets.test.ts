@@ -3,7 +3,6 @@
  * client, against a server that repeats all that it received, and in every file of recorded
  * exchanges.
  */
-
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

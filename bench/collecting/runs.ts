@@ -1,5 +1,4 @@
 /** Runs of `LLMCollector` with a scripted policy that takes no time or some, and what they take. */
-
 import { setTimeout } from 'node:timers/promises'
 import { keyFromSeed, median, orThrow } from '@tandem-rl/base'
 import { liveUsage } from '@tandem-rl/base/host'

@@ -1,5 +1,4 @@
 /** Loading the backend that a process measures. */
-
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'

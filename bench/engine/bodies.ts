@@ -1,5 +1,4 @@
 /** The measured programs in TensorFlow.js. Each has its counterpart of the same name in `peer.py`. */
-
 import { type Jitted, jit } from '@tandem-rl/tfjs-onnxruntime'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

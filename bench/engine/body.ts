@@ -1,5 +1,4 @@
 /** The interface of measured programs, and their shared helpers. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { Workload } from './workloads.js'

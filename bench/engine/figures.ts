@@ -1,5 +1,4 @@
 /** One measured figure, as it is printed and put on the page. */
-
 import type { Spread } from '@tandem-rl/bench'
 import type { Contestant } from './contestants.js'
 import type { Workload } from './workloads.js'

@@ -1,5 +1,4 @@
 /** The model programs that are measured: what `bench/trainStep.ts` and `bodies.ts` share. */
-
 import { gatherLogProbs, type Jitted, jit, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'

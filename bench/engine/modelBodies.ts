@@ -1,5 +1,4 @@
 /** The measured programs that run the model. */
-
 import { discard, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'

@@ -1,5 +1,4 @@
 /** Comparisons of timed runs. */
-
 import { median } from '@tandem-rl/base'
 import type { Spread } from '@tandem-rl/bench'
 import { spreadOf } from '../../packages/bench/src/statistics.js'

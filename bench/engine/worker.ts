@@ -1,5 +1,4 @@
 /** A process that measures one workload on one backend of TensorFlow.js: see `messages.ts`. Its argument is a `Job` as JSON. */
-
 import { createInterface } from 'node:readline'
 import { activeRecordingBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { type Backend, loadBackend } from './backend.js'

@@ -1,5 +1,4 @@
 /** Measures the highest rates of the machine with the active backend. */
-
 import { jit } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Synthetic batches and models for benchmarks of learners. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import {

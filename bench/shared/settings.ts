@@ -1,5 +1,4 @@
 /** Shared parts of the benchmarks: options, the peers' model, timing and comparison. */
-
 import { availableParallelism } from 'node:os'
 import { keyFromSeed, median, orThrow, permutation } from '@tandem-rl/base'
 import { host } from '@tandem-rl/base/host'

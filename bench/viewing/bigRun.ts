@@ -1,5 +1,4 @@
 /** A synthetic run with many rollouts. A real run with as many takes hours. */
-
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync, writeFileSync } from 'node:fs'
 import { keyFromSeed, uniforms } from '@tandem-rl/base'

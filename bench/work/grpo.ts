@@ -1,5 +1,4 @@
 /** The work of a GRPO step with a random reward: sample, reward, backward, update. */
-
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime'
 import { adamW, child, keyFromSeed, liveClock, localLearner, orThrow, uniform } from 'tandem-rl'
 import type { DecoderConfig } from 'tandem-rl/models'

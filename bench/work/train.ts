@@ -1,5 +1,4 @@
 /** The work of a training step: forward and backward pass of next-token cross-entropy. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

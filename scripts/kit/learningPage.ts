@@ -1,5 +1,4 @@
 /** `docs/algorithms.md`: which runs it shows, and its pictures and tables from their numbers. */
-
 import { lineChart, type Panel } from '../../packages/bench/src/lineChart.js'
 import type { AlgorithmName } from '../../src/objectives/algorithms.js'
 import type { Kept, LearningData, LearningRun, SharedSettings } from './learningRuns.js'

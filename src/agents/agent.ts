@@ -1,5 +1,4 @@
 /** Agents: a model with tools, a way to read its replies, and a reward. */
-
 import { type Clock, checkOptions, type Failure, type Key, keyFromSeed } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { type ChatTemplate, TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '@tandem-rl/text'

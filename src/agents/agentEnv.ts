@@ -1,5 +1,4 @@
 /** The environment of an agent: its conversations, tools, reward and limits. */
-
 import {
   type ChatTemplate,
   endsInThoughts,

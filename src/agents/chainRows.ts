@@ -1,5 +1,4 @@
 /** Reads the rows of a played chain. */
-
 import type { Failure } from '@tandem-rl/base'
 import { type History, type Message, textOf } from '@tandem-rl/text'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'

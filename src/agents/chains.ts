@@ -1,5 +1,4 @@
 /** Plays the chains of an agent: independent conversations, several for each prompt. */
-
 import { ABORTED, type Clock, cancellation, child, type Failure, type Key, limiter } from '@tandem-rl/base'
 import { harmless, thrownText } from '@tandem-rl/base/host'
 import { decodeNext, type Message, type TextTokenizer, type ToolCallFormat, textOf } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** The forms in which callers pass conversations to an agent. */
-
 import type { Failure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type AgentRowTask, agentTask } from '../data/datasets/agentRows.js'

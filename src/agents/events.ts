@@ -1,5 +1,4 @@
 /** Events of running agents, and the observers that receive them. */
-
 import type { Failure } from '@tandem-rl/base'
 import type { Message, ToolCall } from '@tandem-rl/text'
 import type { ChainFinish } from './trajectory.js'

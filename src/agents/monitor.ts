@@ -1,5 +1,4 @@
 /** Metrics of agents while they are trained. */
-
 import { type Clock, checkOptions } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { rowsByTrajectory } from '../collectors/rollouts/identity.js'

@@ -1,5 +1,4 @@
 /** Observers that print the events of agents. */
-
 import { countOf, describe, visibleText } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { argumentsText, textOf } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** The chains that an agent has played. */
-
 import type { Failure } from '@tandem-rl/base'
 import type { Message } from '@tandem-rl/text'
 

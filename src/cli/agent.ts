@@ -1,5 +1,4 @@
 /** `tandem agent run`: plays the agent of a recipe and prints what happens. */
-
 import { ABORTED, describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'

@@ -1,5 +1,4 @@
 /** `tandem train --calibrate`: chooses threads, workers and micro-batch before the first step. */
-
 import { defaultThreads, host, liveClock } from '@tandem-rl/base/host'
 import { engineThreads } from '@tandem-rl/tfjs-onnxruntime'
 import { Option } from 'commander'

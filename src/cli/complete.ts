@@ -1,5 +1,4 @@
 /** `tandem complete`: prints a shell's completion script and answers the shell's questions. */
-
 import { readdirSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { RootCommand } from '@bomb.sh/tab'

@@ -1,5 +1,4 @@
 /** `tandem doctor`: tests the tensor backends of this machine, and prints how to install others. */
-
 import { fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { arch, availableParallelism, freemem, platform, totalmem } from 'node:os'

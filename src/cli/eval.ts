@@ -1,5 +1,4 @@
 /** `tandem eval`: runs the evaluations of a recipe for one model. */
-
 import { countOf, untilAborted } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import cliProgress from 'cli-progress'

@@ -1,7 +1,6 @@
 /**
  * Errors of the layers below that users can cause. Commands print them as one line without a stack.
  */
-
 import { FailureError } from '@tandem-rl/base'
 import { NonFiniteLoss } from '../learners/steps/lossStep.js'
 import { CommandError } from './failure.js'

@@ -1,5 +1,4 @@
 /** Ctrl-C handling: the first press stops gracefully, the second exits at once. */
-
 import { printError } from '@tandem-rl/base/host'
 
 export type EndingSignal = 'SIGINT' | 'SIGTERM'

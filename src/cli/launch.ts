@@ -1,5 +1,4 @@
 /** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
-
 import { liveIds, liveTimers, print } from '@tandem-rl/base/host'
 import { Command } from 'commander'
 import { filesBelow } from '../live/files.js'

@@ -1,5 +1,4 @@
 /** The `tandem` command. */
-
 import { print, printError, VERBOSE } from '@tandem-rl/base/host'
 import { Command } from 'commander'
 import { reportError } from '../live/reportError.js'

@@ -1,5 +1,4 @@
 /** `tandem merge`: writes a model with its adapters merged. */
-
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { print } from '@tandem-rl/base/host'

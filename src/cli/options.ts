@@ -1,5 +1,4 @@
 /** Options shared by several commands. */
-
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { countOf, type HubProgress, redact } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** Resolves a command line to a recipe, or a run with its recipe, and their settings. */
-
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { printError } from '@tandem-rl/base/host'

@@ -1,5 +1,4 @@
 /** Progress displays of a run: a bar on a terminal, lines otherwise, JSON with `--json`. */
-
 import { countOf, visibleText } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import cliProgress from 'cli-progress'

@@ -2,7 +2,6 @@
  * Loads recipes by name or file. TypeScript files need no build step and share this Tandem
  * instance.
  */
-
 import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'

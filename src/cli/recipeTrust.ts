@@ -2,7 +2,6 @@
  * Trust in the recipe files of run folders. A run folder may come from elsewhere, so the file that
  * its config.json names runs only if it belongs to this project, or if the user named it before.
  */
-
 import { existsSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, extname, join, relative } from 'node:path'

@@ -1,5 +1,4 @@
 /** `tandem replay RUN BATCH`: repeats one step of a run and prints the differences. */
-
 import { countOf } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { Command } from 'commander'

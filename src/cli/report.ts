@@ -1,5 +1,4 @@
 /** `tandem report`: writes the report of a run at any time. */
-
 import { resolve } from 'node:path'
 import { print } from '@tandem-rl/base/host'
 import { Command } from 'commander'

@@ -1,5 +1,4 @@
 /** `tandem sample`: prints completions of a question. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { liveClock, print } from '@tandem-rl/base/host'
 import { Argument, Command, Option } from 'commander'

@@ -1,5 +1,4 @@
 /** A quick test of the active backend's correctness and speed. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 

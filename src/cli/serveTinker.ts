@@ -1,5 +1,4 @@
 /** `tandem serve --tinker`: a server of the Tinker protocol. */
-
 import { resolve } from 'node:path'
 import { keyFromSeed } from '@tandem-rl/base'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'

@@ -1,5 +1,4 @@
 /** Files of settings that the user names. */
-
 import { parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { parseYaml } from '../data/codecs/yamlText.js'

@@ -1,5 +1,4 @@
 /** `tandem tinker check`: checks what a Tinker server computes. */
-
 import { textTable, visibleLine } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'

@@ -1,5 +1,4 @@
 /** `tandem train --learner tinker`: training and sampling on a Tinker server. */
-
 import { child, parseJsonAs, redact, uniform } from '@tandem-rl/base'
 import { InvalidArgumentError, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Tracking options of `tandem train`, whose trackers are in `@tandem-rl/tracking`. */
-
 import { Option } from 'commander'
 import type { RunEvent } from '../run/train/events.js'
 import { importGuest } from './guest.js'

@@ -1,5 +1,4 @@
 /** `tandem train RECIPE`: starts or resumes a run of a recipe. */
-
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { countOf, differingSettings, FailureError } from '@tandem-rl/base'

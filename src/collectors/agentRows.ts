@@ -1,5 +1,4 @@
 /** Splits multi-agent conversations into separate trajectories for each agent. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Data, data } from '../data/tensorDict/leaf.js'

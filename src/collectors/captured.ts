@@ -1,5 +1,4 @@
 /** Converts captured sessions to a batch in the format of `LLMCollector`. */
-
 import { checkOptions } from '@tandem-rl/base'
 import type { TokenSpan } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Dynamic sampling: groups without a signal are left out of a batch, and others are sampled. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { isLeft } from 'fp-ts/lib/Either.js'

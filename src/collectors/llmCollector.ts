@@ -1,5 +1,4 @@
 /** Collects batches of turns by playing episodes with a policy. */
-
 import { type Clock, checkOptions, FailureError, type Key, type Timers } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Advantages of several roles in one batch, each compared with itself. */
-
 import { checkOptions, refuse } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Gives the segments of folded conversations rewards of their own. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Data, data } from '../data/tensorDict/leaf.js'

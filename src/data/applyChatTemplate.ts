@@ -1,5 +1,4 @@
 /** Conversations to token ids and masks in one call. */
-
 import { type ConfigFailure, checkOptions, type Failure, problemList } from '@tandem-rl/base'
 import {
   type AssistantTextOptions,

@@ -1,5 +1,4 @@
 /** Reads small files of a model's folder. Failures name the folder and the file. */
-
 import {
   type FileFailure,
   type Files,

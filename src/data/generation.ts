@@ -4,7 +4,6 @@
  *
  * Values of this file survive `structuredClone`, so that a request may cross threads.
  */
-
 import type { Key } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { WeightFailure } from './weights.js'

@@ -1,5 +1,4 @@
 /** Gradients with respect to the float leaves of a TensorDict. */
-
 import { flatten, type Tree, unflatten } from '@tandem-rl/base'
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

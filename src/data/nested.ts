@@ -1,5 +1,4 @@
 /** Creation of TensorDicts: from plain values by a spec, from typed arrays, or as zeros. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Types that environments, policies and collectors exchange. */
-
 import type { Failure, Key } from '@tandem-rl/base'
 import type { History, Message, TokenSpan } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

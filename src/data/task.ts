@@ -2,7 +2,6 @@
  * Tasks and their sources. A dataset is a task source: validated rows with an id, in an order fixed
  * by a key.
  */
-
 import { child, type Key, permutation } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 

@@ -1,5 +1,4 @@
 /** Environments of conversations. */
-
 import { checkOptions } from '@tandem-rl/base'
 import {
   appendMessage,

@@ -2,7 +2,6 @@
  * Environments in which what the policy writes is put after what it was plainText: without
  * messages, as tokens or as text.
  */
-
 import { checkOptions } from '@tandem-rl/base'
 import type { TextRange, TextSpan, TokenSpan } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Multi-turn environments from one function: what the world replies to the policy. */
-
 import { checkOptions, child, formatKey, type Key, parseKey, unknownName } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import {

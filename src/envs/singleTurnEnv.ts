@@ -1,5 +1,4 @@
 /** Single-turn environments from one reward: what an answer is worth. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction } from '../data/policy.js'

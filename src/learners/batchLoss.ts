@@ -1,5 +1,4 @@
 /** Losses as functions of parameters and a batch, without an optimizer. */
-
 import { checkOptions, type Key } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { requireEntries } from '../data/batchRows.js'

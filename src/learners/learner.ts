@@ -1,5 +1,4 @@
 /** The contract of a learner: batches in, weights out. */
-
 import type { Failure, FileFailure, Files, ModelFailure } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Json } from '../data/codecs/plainValues.js'

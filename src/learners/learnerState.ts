@@ -1,5 +1,4 @@
 /** The checkpoint of a learner: optimizer and counters, in addition to the weights. */
-
 import { type FileFailure, type Files, type HostArray, type ModelFailure, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** A learner in this process, on one thread or on several. */
-
 import {
   checkOptions,
   child,

@@ -1,5 +1,4 @@
 /** The state of any optimizer as named arrays, for files. */
-
 import type { HostArray } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Rows with tokens that older weights sampled than the ones being trained. */
-
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import type { Data, Ragged } from '../data/tensorDict/leaf.js'
 import { raggedRow } from '../data/tensorDict/leaf.js'

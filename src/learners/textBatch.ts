@@ -1,5 +1,4 @@
 /** Batches of conversations and preference pairs, for losses that train on given text. */
-
 import { type ConfigFailure, checkOptions, problemList } from '@tandem-rl/base'
 import { encodeRendered, excess, farBeyond, type History, render, textOf, tokenized } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

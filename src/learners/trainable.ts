@@ -1,5 +1,4 @@
 /** The weights of a learner: their initial values, the trained subset, and their files. */
-
 import { child, type Files, type HostArray, type Key, type ModelFailure } from '@tandem-rl/base'
 import { liveMachine } from '@tandem-rl/base/host'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Files as byte sources. */
-
 import {
   type ByteSource,
   type FileFailure,

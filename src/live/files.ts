@@ -1,5 +1,4 @@
 /** The file system. */
-
 import * as fs from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import {

@@ -1,5 +1,4 @@
 /** A network gate: a local proxy that connects only to allowed destinations. */
-
 import { type ClientRequest, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'

@@ -1,5 +1,4 @@
 /** The real HTTP server: sockets in front of a function from requests to responses. */
-
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'

@@ -5,7 +5,6 @@
  *          is needed: the JavaScript one does not resume, checks no checksum, writes no refs and
  *          has no time limits. The cache is the same, and is shared with both.
  */
-
 import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo, Timers } from '@tandem-rl/base'

@@ -2,7 +2,6 @@
  * The cache of the Hugging Face hub on disk, in the layout that Python and JavaScript share: blobs,
  * snapshots, refs.
  */
-
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import * as fs from 'node:fs/promises'

@@ -1,5 +1,4 @@
 /** Requests to the Hugging Face hub, with time limits, and failures that include advice. */
-
 import { errorMessage, type HubFailure, type HubRepo, parseJson, type Timers } from '@tandem-rl/base'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { proxyFor, throughProxy } from './transport/proxies.js'

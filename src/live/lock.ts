@@ -5,7 +5,6 @@
  * process is therefore recognized as stale, even if another process has reused its id. Age is not
  * considered.
  */
-
 import * as fs from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { setTimeout } from 'node:timers/promises'

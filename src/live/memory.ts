@@ -1,5 +1,4 @@
 /** The memory of this machine. */
-
 import { freemem } from 'node:os'
 import type { Memory } from '@tandem-rl/base'
 import { reserveBytes, untouchedBytes } from './reservations.js'

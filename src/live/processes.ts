@@ -1,5 +1,4 @@
 /** Real processes: `node:child_process`, in their own groups, which end with this process. */
-
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process'
 import { createServer } from 'node:net'
 import type { Readable, Writable } from 'node:stream'

@@ -1,5 +1,4 @@
 /** Reports of unexpected errors, for servers: bundles for pages have no `node:util`. */
-
 import { inspect } from 'node:util'
 import { printError } from '@tandem-rl/base/host'
 

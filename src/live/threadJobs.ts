@@ -1,5 +1,4 @@
 /** Jobs on another thread, one after another, each with a time limit. */
-
 import type { Thread, ThreadFailure, ThreadPort, ThreadProgram, Threads } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { liveThreads } from './threads.js'

@@ -1,5 +1,4 @@
 /** Real threads: `node:worker_threads`, from TypeScript sources or compiled files. */
-
 import { fileURLToPath } from 'node:url'
 import { isNativeError } from 'node:util/types'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker, workerData } from 'node:worker_threads'

@@ -1,5 +1,4 @@
 /** WebSocket connections of an HTTP server. */
-
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FrameSession, SocketOptions } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** Vectors of texts, computed by a decoder in this process. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { nextTurn } from '@tandem-rl/base/host'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

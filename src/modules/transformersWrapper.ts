@@ -1,5 +1,4 @@
 /** A policy that runs a model in this process. */
-
 import { type Clock, checkOptions, child, errorMessage } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** A value function on a decoder: one number per token, read from the state that predicts it. */
-
 import { type Files, type Key, type ModelFailure, modelFailure, normals } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

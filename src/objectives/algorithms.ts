@@ -1,5 +1,4 @@
 /** Algorithms by name: an advantage estimator, a token objective, and an aggregation. */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

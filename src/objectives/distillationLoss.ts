@@ -1,5 +1,4 @@
 /** Losses that learn from the probabilities of another model. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'

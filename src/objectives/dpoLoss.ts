@@ -1,5 +1,4 @@
 /** The DPO loss: learning from pairs of completions, one of which was preferred. */
-
 import { checkOptions, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'

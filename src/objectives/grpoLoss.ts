@@ -1,5 +1,4 @@
 /** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
-
 import { checkOptions, moduleExport, notAWeight, refuse } from '@tandem-rl/base'
 import { plainSettings } from './loss.js'
 import { GRPO_LOSS_OPTIONS } from './optionKinds.js'

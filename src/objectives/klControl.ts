@@ -1,5 +1,4 @@
 /** KL penalties in the reward, and controllers of their weight. */
-
 import { checkOptions, notAWeight, refuse } from '@tandem-rl/base'
 import { type RewardKLForm, rewardKL } from '../data/rewardKL.js'
 import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'

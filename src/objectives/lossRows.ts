@@ -1,5 +1,4 @@
 /** The rows of a loss: completions with the lists that it reads, made from a batch. */
-
 import { child, type Key, uniforms } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, ReturnsEntry } from '../data/batch.js'

@@ -1,5 +1,4 @@
 /** A policy loss composed of a token objective, an aggregation, KL terms and entropy. */
-
 import { checkOptions, exportOf, moduleExport, notAWeight, refuse } from '@tandem-rl/base'
 import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** The loss of PPO: a policy loss and a value loss on one decoder. */
-
 import { checkOptions, moduleExport, notAWeight, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { defineLoss, type Loss, type LossOutput, type ModelOutputs } from './loss.js'

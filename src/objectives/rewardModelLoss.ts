@@ -1,5 +1,4 @@
 /** The loss of a reward model: learning from pairs of completions, one of which was preferred. */
-
 import { checkOptions, notAWeight, refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'

@@ -2,7 +2,6 @@
  * Corrections for tokens that were sampled by another policy than the trained one: engines round
  * differently, and policies become stale.
  */
-
 import { checkOptions } from '@tandem-rl/base'
 import { checkShapes, lengthsOf, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
 import {

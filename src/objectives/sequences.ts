@@ -1,5 +1,4 @@
 /** Values of whole completions from those of their tokens. */
-
 import * as tf from '@tensorflow/tfjs-core'
 import { masked } from '../data/tensorDict/masked.js'
 

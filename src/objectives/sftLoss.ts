@@ -1,5 +1,4 @@
 /** The loss of supervised fine-tuning: learning from given completions. */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { masked } from '../data/tensorDict/masked.js'

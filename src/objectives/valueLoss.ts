@@ -1,5 +1,4 @@
 /** The loss of a value function. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'

@@ -2,7 +2,6 @@
  * The server as a function from requests to responses: endpoints, access control and common
  * headers, without sockets.
  */
-
 import { checkOptions, FailureError } from '@tandem-rl/base'
 import { liveCalendar, liveIds } from '@tandem-rl/base/host'
 import { thoughtTagsOf } from '@tandem-rl/text'

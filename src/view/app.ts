@@ -1,5 +1,4 @@
 /** The run viewer: a page and its API over run folders. */
-
 import { errorMessage, type Files, fitSchema } from '@tandem-rl/base'
 import { table } from '@tandem-rl/text'
 import { z } from 'zod'

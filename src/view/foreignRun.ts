@@ -1,5 +1,4 @@
 /** A log of another program as a run of the viewer. */
-
 import { describe, type Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { fileTimes } from '../live/fileTimes.js'

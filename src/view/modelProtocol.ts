@@ -1,5 +1,4 @@
 /** Types of the requests that run the checkpoints of a run, and schemas of their bodies. */
-
 import { table } from '@tandem-rl/text'
 import { z } from 'zod'
 import type { TokenRow, TurnRow } from './protocol.js'

@@ -1,5 +1,4 @@
 /** Names, tags, notes, labels and comments of people, kept in the run folder. */
-
 import { type Files, orThrow, parseJsonAs } from '@tandem-rl/base'
 import { z } from 'zod'
 import type { Annotation, NoteRequest } from './protocol.js'

@@ -1,5 +1,4 @@
 /** The index of a log of rollouts: a file of columns, so that opening a long run is quick. */
-
 import { type Files, type OpenFile, orThrow, ownValue } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The records of a run folder, read again when the files have grown. */
-
 import { type Files, orThrow, parseJsonAs, sizeProblem } from '@tandem-rl/base'
 import { z } from 'zod'
 import type { Json } from '../data/codecs/plainValues.js'

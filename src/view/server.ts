@@ -1,5 +1,4 @@
 /** Starts the run viewer: its page and its socket. */
-
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type Files, orThrow, type Timers } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** Chains of agents: what they play, what they tell, and what becomes of failures. */
-
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { orThrow } from '@tandem-rl/base'

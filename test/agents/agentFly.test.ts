@@ -1,5 +1,4 @@
 /** AgentFly's examples, line by line: the names are its own in camel case. */
-
 import { writeFileSync } from 'node:fs'
 import { describe as describeFailure, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** AgentFly's examples of tools, environments, search, agents of one's own and monitoring. */
-
 import { readFileSync } from 'node:fs'
 import { keyFromSeed, orThrow, type ResourceSpec } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** One suite over all backends of agents, with `tandem serve` as the server. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { History, message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

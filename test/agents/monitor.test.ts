@@ -1,5 +1,4 @@
 /** Metrics of agents in training. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** The output of observers, and the counts of metrics. */
-
 import { orThrow } from '@tandem-rl/base'
 import { type Sink, type TrackedEvent, trackLoop } from '@tandem-rl/tracking'
 import { describe, expect, it } from 'vitest'

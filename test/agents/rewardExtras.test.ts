@@ -1,5 +1,4 @@
 /** Numbers that the reward of an agent returns beside `reward`, in the batches of runs. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { ActionAgent } from '../../src/agents/agents.js'

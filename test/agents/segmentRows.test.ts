@@ -1,5 +1,4 @@
 /** Segments of folded conversations: their rewards, and what they are for advantages. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Software-engineering agents: each repairs a small repository in the sandbox. */
-
 import { describe, orThrow } from '@tandem-rl/base'
 import { textOf } from '@tandem-rl/text'
 import { afterAll, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * `tandem doctor` as a process of its own, with packages that work, break, crash, compute wrongly,
  * or are missing.
  */
-
 import { mkdirSync, readFileSync } from 'node:fs'
 import { BACKEND_CANDIDATES } from '@tandem-rl/tfjs-onnxruntime'
 import { describe, expect, it } from 'vitest'

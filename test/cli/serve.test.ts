@@ -2,7 +2,6 @@
  * `tandem serve` as a process of its own. The engine behind it is scripted; the model's text is
  * real.
  */
-
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -1,5 +1,4 @@
 /** Servers on one machine: what one has reserved for its KV cache is not free for the next. */
-
 import { liveMachine } from '@tandem-rl/base/host'
 import { expect, it } from 'vitest'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'

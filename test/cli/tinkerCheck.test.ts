@@ -1,5 +1,4 @@
 /** `tandem tinker check`, on a server of ours behind a socket. */
-
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { liveHttpServer } from '../../src/live/httpServer.js'

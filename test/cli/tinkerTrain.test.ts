@@ -1,5 +1,4 @@
 /** `tandem train --learner tinker` on our own server: kill and resume, and overlapped sampling. */
-
 import { readFileSync } from 'node:fs'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Each agent of a conversation trains on its own turns, with its observations. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { textOf } from '@tandem-rl/text'
 import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

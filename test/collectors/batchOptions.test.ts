@@ -1,5 +1,4 @@
 /** TorchRL's options of batches. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { fakeClock, type ScriptedState } from '@tandem-rl/testing'
 import { liveTensors, own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

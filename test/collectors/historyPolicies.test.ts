@@ -1,5 +1,4 @@
 /** One collector for policies of conversations and of tokens: scripted and over real protocols. */
-
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { keyFromSeed } from '@tandem-rl/base'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'

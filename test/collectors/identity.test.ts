@@ -1,5 +1,4 @@
 /** The identity of rows: operations on batches preserve trajectories and groups. */
-
 import { keyFromSeed, orThrow, permutation } from '@tandem-rl/base'
 import { collectedBatches } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

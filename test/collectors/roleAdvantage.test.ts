@@ -1,5 +1,4 @@
 /** Advantages of roles: each is compared with itself, and baselines do not favor a seat. */
-
 import { keyFromSeed, orThrow, uniform } from '@tandem-rl/base'
 import { gameTokenEnv } from '@tandem-rl/games'
 import { kuhnPoker } from '@tandem-rl/games/rules'

@@ -6,7 +6,6 @@
  * kernels of the cpu backend. The gradients are those of the package,
  * packages/tfjs-onnxruntime/assets/gradients.js.
  */
-
 import { createRequire } from 'node:module'
 import { type BackendName, type SelectOptions, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { setTestEnvs } from '@tensorflow/tfjs-core/dist/jasmine_util.js'

@@ -1,5 +1,4 @@
 /** Conversations to ids and masks in one call, ragged and padded. */
-
 import { orThrow } from '@tandem-rl/base'
 import { requireLeft } from '@tandem-rl/testing'
 import { History, message, renderText, textOf } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** The kit of memory finds operations that break its laws. */
-
 import { anyTensorDict } from '@tandem-rl/testing'
 import { tensorsOf } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

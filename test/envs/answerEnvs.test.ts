@@ -1,5 +1,4 @@
 /** MATHEnv and CountdownEnv: single turns with a reward of an answer. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { checkLaws, envLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'

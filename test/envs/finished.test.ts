@@ -1,5 +1,4 @@
 /** Ended episodes earn nothing more, in all environments and transforms with rewards. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { checkLaws, envLaws } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'

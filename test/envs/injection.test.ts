@@ -1,5 +1,4 @@
 /** No text of a message becomes a control token, through environments, templates and tokenizers. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import {
   type ChatTemplate,

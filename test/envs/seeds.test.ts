@@ -1,5 +1,4 @@
 /** The first programs of TorchRL's documentation, in their meaning. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { type History, textOf } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Thoughts are not answers: rewards, tools, games and replies read the text outside of them. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { parseAction, textArenaGame, ticTacToe } from '@tandem-rl/games/rules'
 import { History, type Message, message } from '@tandem-rl/text'

@@ -2,7 +2,6 @@
  * A short, deterministic form of `npm run verify -- fuzz`: the corpora and some mutations, without
  * timing.
  */
-
 import { child, keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { mutated } from './mutate.js'

@@ -1,7 +1,6 @@
 /**
  * Fuzzing targets: readers of untrusted text. A target rejects only because of a bug in our code.
  */
-
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,4 @@
 /** Conversations of several agents that are played by scripted policies of tokens. */
-
 import { orThrow, uniformInteger } from '@tandem-rl/base'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Policies for games. */
-
 import { message } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../src/data/policy.js'

@@ -1,5 +1,4 @@
 /** The text side of a small model, and agents on scripted policies. */
-
 import { orThrow } from '@tandem-rl/base'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { chatTemplate, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'

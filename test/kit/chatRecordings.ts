@@ -1,5 +1,4 @@
 /** Requests to every recorded chat server: texts of answers, and errors. */
-
 import { keyFromSeed, type Transport } from '@tandem-rl/base'
 import { History, type Message, message } from '@tandem-rl/text'
 import { data } from '../../src/data/tensorDict/leaf.js'

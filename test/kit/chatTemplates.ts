@@ -1,5 +1,4 @@
 /** Conversations that Transformers rendered with chat templates, and the comparison with ours. */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import {
   type ChatTemplate,

@@ -2,7 +2,6 @@
  * A tokenizer, a chat template, tasks and answers for tests of environments, and what they all ask
  * of them.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import type { Law } from '@tandem-rl/testing'
 import {

@@ -1,5 +1,4 @@
 /** The real files, counting the bytes that are read at places, and the files that are open. */
-
 import type { Files } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

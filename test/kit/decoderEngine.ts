@@ -1,5 +1,4 @@
 /** The engine of a small decoder as `engineSuite` asks for it. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

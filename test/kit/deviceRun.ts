@@ -2,7 +2,6 @@
  * Scores, samples and trains a small model on a device, and prints the numbers and where each
  * operation ran. A program, because a process has one device: `tsx deviceRun.ts webgpu`.
  */
-
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

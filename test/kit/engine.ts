@@ -1,5 +1,4 @@
 /** Backends for tests. */
-
 import { type BackendName, type RuntimeOptions, registerOnnxRuntime, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll } from 'vitest'

@@ -2,7 +2,6 @@
  * Shared parts of the cases of `engineSuite`: requests, ways to read a stream, and the output that
  * the model must have.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { expect } from 'vitest'

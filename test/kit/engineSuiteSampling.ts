@@ -1,5 +1,4 @@
 /** Cases of `engineSuite`: how tokens are chosen, and how completions end. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
 import { expect, it } from 'vitest'

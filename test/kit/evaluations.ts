@@ -1,5 +1,4 @@
 /** The evaluations of a run of a recipe, for tests of learning. */
-
 import { orThrow } from '@tandem-rl/base'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { trainOptionsOf } from '../../src/run/define/choices.js'

@@ -1,5 +1,4 @@
 /** Real files whose writes fail on demand. */
-
 import { appendFileSync } from 'node:fs'
 import { type Files, fileFailure } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'

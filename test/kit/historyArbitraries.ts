@@ -2,7 +2,6 @@
  * fast-check arbitraries for conversations with everything that messages can have, and for chat
  * templates.
  */
-
 import {
   type ContentPart,
   History,

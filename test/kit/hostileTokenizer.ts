@@ -1,5 +1,4 @@
 /** Tokenizers of untrusted model folders. */
-
 import { orThrow } from '@tandem-rl/base'
 import { type TextTokenizer, textTokenizer } from '@tandem-rl/text'
 

@@ -2,7 +2,6 @@
  * Sends bodies of wrong elements to each route of a server without sockets, and prints the CPU time
  * and the memory that each took, as JSON lines. The only argument is the kind of the server.
  */
-
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { keyFromSeed, orThrow, protobufWriter } from '@tandem-rl/base'

@@ -2,7 +2,6 @@
  * An engine without a model: token t of completion i is drawn with the request's key alone. It
  * needs no tensors, so that a thread has it at once, computes for a given time, and dies on demand.
  */
-
 import { child, type Failure, type Key, uniformInteger } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -2,7 +2,6 @@
  * A training run in a process that tests kill. It reports each phase and kills itself at the given
  * one. Checkpoints and logs are written in halves with a phase between them, to test torn writes.
  */
-
 import { writeSync } from 'node:fs'
 import type { Clock, FileContents, Files } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'

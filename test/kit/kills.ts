@@ -1,5 +1,4 @@
 /** Runs that are killed again and again, each time at another moment, and go on until they end. */
-
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'

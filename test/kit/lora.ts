@@ -1,5 +1,4 @@
 /** Adapters for tests: drawn at random, on disk, and what a model computes with them. */
-
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { child, type Key, normals } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** Laws of the training step of any loss. */
-
 import { liveTensors, type Owned, own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

@@ -1,7 +1,6 @@
 /**
  * Tools of MCP servers in tests: opened, called, and closed in the end, with nothing left behind.
  */
-
 import { fileURLToPath } from 'node:url'
 import { keyFromSeed } from '@tandem-rl/base'
 import { afterAll } from 'vitest'

@@ -1,5 +1,4 @@
 /** A tiny decoder that is trained on conversations of one or two turns, task by task. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'

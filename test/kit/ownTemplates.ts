@@ -1,7 +1,6 @@
 /**
  * The templates of `test/golden/chatTemplates`, their conversations, and what Python made of them.
  */
-
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { orThrow } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** A scripted engine: it keeps the contract of `LLMEngine` and computes nothing. */
-
 import { child, formatKey, uniform } from '@tandem-rl/base'
 import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'

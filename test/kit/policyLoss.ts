@@ -1,5 +1,4 @@
 /** The value, gradient and metrics of a policy loss on rows of plain numbers. */
-
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Policies as `policySuite` asks them: token prompts and histories from the same questions. */
-
 import { History, message, textOf } from '@tandem-rl/text'
 import { isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type {

@@ -1,5 +1,4 @@
 /** Cases of `policySuite`: ends of completions, limits, signals, failures, versions. */
-
 import { requireRight } from '@tandem-rl/testing'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** What the cases of `policySuite` share: questions, what came back, and what must have come. */
-
 import { type Key, keyFromSeed } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
 import { type Either, isRight } from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Cases of `policySuite`: what is drawn, and what is said about it. */
-
 import { child } from '@tandem-rl/base'
 import { expect, it } from 'vitest'
 import type { SamplingParams } from '../../src/data/generation.js'

@@ -2,7 +2,6 @@
  * The expected output of a policy: our own scorer on the same checkpoint, its tokenizer and its
  * template.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import { History, message, renderText } from '@tandem-rl/text'
 import { jit } from '@tandem-rl/tfjs-onnxruntime'

@@ -2,7 +2,6 @@
  * Many conversations at the same time whose turns run Python in the sandbox, and what they leave
  * behind.
  */
-
 import { readdirSync } from 'node:fs'
 import { keyFromSeed } from '@tandem-rl/base'
 import { type Message, message, textOf } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Exchanges with a real server, kept as JSON: recorded through a client, and replayed to it. */
-
 import { type HttpFailure, type HttpReply, type HttpRequest, keyFromSeed, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { ServerEvent } from '../../packages/base/src/http.js'

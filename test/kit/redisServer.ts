@@ -2,7 +2,6 @@
  * A real `redis-server` as a process of its own, on a socket in a folder of its own, and a door
  * before it that can be shut.
  */
-
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

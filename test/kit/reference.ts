@@ -2,7 +2,6 @@
  * Comparing the decoder with what Hugging Face Transformers computed: folders made by the peers'
  * `make_model.py` or the golden generator.
  */
-
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { keyFromSeed } from '@tandem-rl/base'

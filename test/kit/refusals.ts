@@ -1,5 +1,4 @@
 /** Tables of wrong calls of TensorDict operations: what each says, and where. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { expect, it } from 'vitest'
 import { data, meta } from '../../src/data/tensorDict/leaf.js'

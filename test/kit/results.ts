@@ -1,5 +1,4 @@
 /** Values and failures of tasks, for tests that know which it must be. */
-
 import { requireLeft, requireRight } from '@tandem-rl/testing'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 

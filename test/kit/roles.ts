@@ -2,7 +2,6 @@
  * A simulation of a trainer, workers and the server of their queue, in simulated time. Each can be
  * killed, paused and started at any moment.
  */
-
 import { describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
 import type { ScriptedState } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'

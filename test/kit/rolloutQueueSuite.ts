@@ -2,7 +2,6 @@
  * The conformance suite of logs of a shared queue: the queue on a log equals the pure one, for any
  * clients and faults.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

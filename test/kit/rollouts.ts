@@ -1,5 +1,4 @@
 /** Rollouts of a scripted policy in scripted environments, one environment for each task. */
-
 import { keyFromSeed, uniform, uniformInteger } from '@tandem-rl/base'
 import { fakeClock, type ScriptedPolicy, type ScriptedState, scriptedEnv, scriptedPolicy } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'

@@ -2,7 +2,6 @@
  * Runs for tests: temporary folders, a small model that answers word problems, and the real
  * command.
  */
-
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -2,7 +2,6 @@
  * Programs of threads that run in this thread: everything is cloned and sent as between two,
  * without the time that a thread takes to start.
  */
-
 import { MessageChannel } from 'node:worker_threads'
 import type { ThreadFailure, ThreadPort, Threads } from '@tandem-rl/base'
 import { right } from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Tests with real sandboxes: whether there can be any here, and what they leave behind. */
-
 import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { Sandbox, SandboxProgram } from '@tandem-rl/base'

@@ -2,7 +2,6 @@
  * Servers behind a wire that a test scripts: their weights are numbers, and any call may go wrong
  * in any way.
  */
-
 import type { Clock, Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** The engine over the toy model: what tests of engines, of the worker and of the server run on. */
-
 import { orThrow } from '@tandem-rl/base'
 import { textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'

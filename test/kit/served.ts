@@ -1,5 +1,4 @@
 /** Servers for tests: over a scripted engine, without a socket or on a real one. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { chatTemplate, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { afterAll } from 'vitest'

@@ -1,5 +1,4 @@
 /** Processes and the server of a queue in simulated time, which can be paused and killed. */
-
 import type { Timers } from '@tandem-rl/base'
 import type * as E from 'fp-ts/lib/Either.js'
 import { memoryQueueLog, type QueueFailure, type QueueLog, queueFailure } from '../../src/collectors/queues/queueLog.js'

@@ -1,5 +1,4 @@
 /** The contract of every sink. */
-
 import { makeTracker, type Sink, sinkFailure, type TrackedEvent } from '@tandem-rl/tracking'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

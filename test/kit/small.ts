@@ -2,7 +2,6 @@
  * Small things that tests of models and collectors share: configs, a text side, results that must
  * be right or left.
  */
-
 import { uniform, uniformInteger } from '@tandem-rl/base'
 import { type ScriptedPolicy, scriptedPolicy } from '@tandem-rl/testing'
 import { textOf, trainBytePairEncoding } from '@tandem-rl/text'

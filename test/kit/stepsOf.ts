@@ -1,5 +1,4 @@
 /** The training steps of learners, one for each loss, as functions of plain rows. */
-
 import { type LossStep, type LossStepOptions, lossStep } from '../../src/learners/steps/lossStep.js'
 import type { SFTRows } from '../../src/learners/steps/sftRows.js'
 import type { Params } from '../../src/modules/transformer/params.js'

@@ -2,7 +2,6 @@
  * Many updates of real engines while requests run: each verified, and every sample with the version
  * that sampled it.
  */
-
 import { child, keyFromSeed, normals, uniformInteger } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Programs for threads, one for each way that a thread can go. */
-
 import { threadId } from 'node:worker_threads'
 import type { ThreadPort } from '@tandem-rl/base'
 import { answerJobs } from '../../src/live/threadJobs.js'

@@ -1,5 +1,4 @@
 /** Tinker servers without sockets, over a tiny model, and clients of them. */
-
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** Training steps on a Tinker server behind a proxy that spoils requests at random. */
-
 import { child, type Key, keyFromSeed, orThrow, type Timers, uniform, uniformInteger } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

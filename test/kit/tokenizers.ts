@@ -2,7 +2,6 @@
  * Tokenizers of many families, texts that are hard to cut, and the comparison with the Rust
  * library.
  */
-
 import { readFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { type TextTokenizer, textTokenizer } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Conversations with calls of tools, and the turns in which a template writes them. */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import {
   type ChatTemplate,

@@ -1,5 +1,4 @@
 /** Tools for tests: one that counts, one that fails on demand, one that answers on demand. */
-
 import type { ToolCall } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Events of runs, for laws of whatever takes them. */
-
 import type { TrackedEvent } from '@tandem-rl/tracking'
 import fc from 'fast-check'
 

@@ -1,5 +1,4 @@
 /** Small training runs for tests: word problems with a model of a few thousand parameters. */
-
 import type { PolicyRun } from '../../src/doors/run.js'
 import * as T from '../../src/index.js'
 import { answeringModel } from './runs.js'

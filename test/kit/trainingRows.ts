@@ -1,5 +1,4 @@
 /** Rows for training steps, drawn at random, and the plainest optimizer. */
-
 import { child, keyFromSeed, normals, uniformInteger } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import type { LossRows, RowList } from '../../src/objectives/lossRows.js'

@@ -2,7 +2,6 @@
  * Whole training runs in this process on real folders: starting, stopping after a step, resuming,
  * and their saved data.
  */
-
 import { readFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { beforeAll, expect } from 'vitest'

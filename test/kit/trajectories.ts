@@ -1,7 +1,6 @@
 /**
  * TensorDicts that files of trajectories must carry: drawn ones, and batches that a collector made.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { anyHistory, anyTensorDict, type TensorDictRecipe } from '@tandem-rl/testing'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Servers and transports for tests of what lies between them; all are closed after each test. */
-
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type HttpEvents, type HttpRequest, keyFromSeed, orThrow, type Transport } from '@tandem-rl/base'

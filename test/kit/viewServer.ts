@@ -1,5 +1,4 @@
 /** The run viewer in this process, over small real runs. */
-
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { afterAll, afterEach, beforeAll } from 'vitest'

@@ -1,5 +1,4 @@
 /** Transports for tests: to a server of this process, to a script, and the contents of requests. */
-
 import type { HttpEvents, HttpFailure, HttpReply, HttpRequest, Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { GenerationEvent, GenerationRequest } from '../../src/data/generation.js'

@@ -1,5 +1,4 @@
 /** Learners and batch losses of every kind give the same results on batches as steps on rows. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { liveTensors, own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

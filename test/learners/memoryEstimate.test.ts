@@ -1,7 +1,6 @@
 /**
  * The memory of a run before it begins: how it grows, what makes it smaller, and who is refused.
  */
-
 import { totalmem } from 'node:os'
 import { liveMachine } from '@tandem-rl/base/host'
 import fc from 'fast-check'

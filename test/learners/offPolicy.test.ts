@@ -1,5 +1,4 @@
 /** Off-policy corrections of learners are equal to those of the functions on rows. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { beforeAll, describe, expect, it } from 'vitest'

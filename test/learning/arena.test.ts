@@ -2,7 +2,6 @@
  * The arena at full size: Leduc poker solved, intervals of equal players in 1,000 tournaments, and
  * the report in a browser.
  */
-
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

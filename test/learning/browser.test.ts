@@ -2,7 +2,6 @@
  * A real browser on pages of this computer: what it does, where it does not go, and that nothing of
  * it is left.
  */
-
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { keyFromSeed } from '@tandem-rl/base'

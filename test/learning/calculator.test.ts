@@ -1,5 +1,4 @@
 /** The recipe of the calculator: a policy that mostly guesses learns to call the tool. */
-
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'

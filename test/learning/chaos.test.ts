@@ -1,5 +1,4 @@
 /** GRPO with failing engine, reward, environment and tool, compared with a run without failures. */
-
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { orThrow, type Timers } from '@tandem-rl/base'
 import { type Fault, withFaults } from '@tandem-rl/testing'

@@ -1,5 +1,4 @@
 /** `kill -9` at 50 moments of a run, each session taken up by the next one. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { histogramOf, killMoments, playKilled, remainsOfRun } from '../kit/kills.js'

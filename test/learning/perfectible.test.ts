@@ -2,7 +2,6 @@
  * The perfectible subset: training solves nearly all problems that the start model sometimes
  * solves.
  */
-
 import { writeFileSync } from 'node:fs'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime'
 import { beforeAll, describe, expect, it } from 'vitest'

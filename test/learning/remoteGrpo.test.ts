@@ -2,7 +2,6 @@
  * GRPO whose policy is `tandem serve` in another process, against the same run with the engine in
  * this one.
  */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,7 +1,6 @@
 /**
  * Reverse text from a model made in the recipe: reward from under 0.1 to above 0.8 on three seeds.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'

@@ -1,5 +1,4 @@
 /** Credit for segments: an agent that folds its context learns to write useful summaries. */
-
 import { child, type Key, keyFromSeed, uniform, uniformInteger } from '@tandem-rl/base'
 import { History, message } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'

@@ -1,7 +1,6 @@
 /**
  * Both routes of losses, and every objective of ours on a Tinker server against the local learner.
  */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * Rollouts by two real workers on a real Redis and one real engine; one of them is killed in the
  * middle.
  */
-
 import { readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Files that are not regular, too large, or behind links. */
-
 import {
   existsSync,
   mkdirSync,

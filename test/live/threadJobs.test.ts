@@ -1,5 +1,4 @@
 /** Jobs on another thread. */
-
 import { requireLeft } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'
 import { threadJobs } from '../../src/live/threadJobs.js'

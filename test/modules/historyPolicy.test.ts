@@ -1,5 +1,4 @@
 /** Conversations over a policy of tokens. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import {
   checkLaws,

@@ -1,5 +1,4 @@
 /** On the backend that computes where the numbers lie. */
-
 import { jit } from '@tandem-rl/tfjs-onnxruntime'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,7 +1,6 @@
 /**
  * Several policies write into one TensorDict: the first is played, the others are kept beside it.
  */
-
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { policyFailure, scriptedPolicy, scriptedTextPolicy } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Vectors of texts from a decoder, and dense retrieval with them. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { liveTensors, type Owned, own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import Keyv from 'keyv'

@@ -1,5 +1,4 @@
 /** Value heads: what they read, and their file. */
-
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

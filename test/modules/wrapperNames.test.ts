@@ -1,5 +1,4 @@
 /** TorchRL's options of wrappers are refused with the form that takes their place. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { loadPretrained, makeParams } from '../../src/modules/pretrained/pretrained.js'

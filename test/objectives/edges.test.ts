@@ -2,7 +2,6 @@
  * The results of every estimator and loss in edge cases: nothing to learn from, nothing to compare
  * with, NaN and infinities.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

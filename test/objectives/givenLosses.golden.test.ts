@@ -2,7 +2,6 @@
  * Losses of given completions, pairs, teachers and returns, against numbers of TRL and torch in
  * float64 (`test/golden/generate/objectives.py`).
  */
-
 import { readFileSync } from 'node:fs'
 import { entropy, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -2,7 +2,6 @@
  * Losses of given completions, pairs, teachers and returns: their equations in float64, what is
  * under the mask, and micro-batches.
  */
-
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

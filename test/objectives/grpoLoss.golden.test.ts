@@ -4,7 +4,6 @@
  * count: ours are 8/5 of its numbers. Losses with `token_mean` and `prompt_mean` are not diluted
  * there either.
  */
-
 import { entropy as entropyOf, gatherLogProbs } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Divergences in the loss and in the reward, their controllers, aggregation: verl's numbers. */
-
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** The loss of reward models against the formula of TRL's `RewardTrainer` on plain numbers. */
-
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

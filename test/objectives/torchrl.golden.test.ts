@@ -7,7 +7,6 @@
  * count: theirs is ours times
  * `tokens / (B T)`, and our coefficient of a divergence is theirs times the same.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import { gatherLogProbs } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** The guide: every program type-checks and runs, and its commands and files exist. */
-
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'

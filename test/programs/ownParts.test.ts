@@ -1,5 +1,4 @@
 /** Losses and advantages of users: in recipes, on threads, through kill and resume, on a server. */
-
 import { readFileSync, writeFileSync } from 'node:fs'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'

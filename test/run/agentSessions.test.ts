@@ -2,7 +2,6 @@
  * Batches of the user's agent: failed attempts are played again, their groups are left out, and
  * rewards never fail to 0.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

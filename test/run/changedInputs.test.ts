@@ -1,5 +1,4 @@
 /** Runs that are resumed with other rows, another template or another recipe file. */
-
 import { readFileSync } from 'node:fs'
 import { chatTemplate, History, message } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Checkpoints on a real disk: atomic writes, retention, and verified reads. */
-
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { describe as sentence } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'

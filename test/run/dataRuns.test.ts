@@ -1,5 +1,4 @@
 /** Runs on data sets: batch order, bit-exact resume, evaluation, records without rewards. */
-
 import { readFileSync } from 'node:fs'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'

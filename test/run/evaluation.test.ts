@@ -1,5 +1,4 @@
 /** Evaluators: order of tasks, greedy decoding in any batch, and mean scores. */
-
 import { FailureError, keyFromSeed } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'

@@ -1,7 +1,6 @@
 /**
  * Checkpoints of a custom loop: bit-exact resume, and rejection of damaged files by name.
  */
-
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { child, keyFromSeed, describe as sentence } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

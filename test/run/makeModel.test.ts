@@ -1,5 +1,4 @@
 /** Models from scratch learn their task, report progress, and are reproducible. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { History, message } from '@tandem-rl/text'
 import { expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Runs with each optimizer: what they keep, and that they resume bit for bit. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll, describe, expect, it } from 'vitest'

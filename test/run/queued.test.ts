@@ -1,5 +1,4 @@
 /** Runs with workers train on every task once, even if the trainer is stopped and resumed. */
-
 import { readFileSync } from 'node:fs'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** The settings that a run on a server refuses, because they would have no effect. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { openedBy, remoteTraining } from '../../src/cli/tinkerTraining.js'

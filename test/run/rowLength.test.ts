@@ -1,5 +1,4 @@
 /** Rows too long for the model are refused by name, before all of their text is encoded. */
-
 import { History, message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

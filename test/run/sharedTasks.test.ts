@@ -1,5 +1,4 @@
 /** Evaluations of finite data sets, and of tasks that a run also trains on. */
-
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Run folders: creation, exact resume, and refusal without changes. */
-
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'

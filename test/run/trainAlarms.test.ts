@@ -1,5 +1,4 @@
 /** Alarms in a real run: emitted, saved, and able to end it. */
-
 import { readdirSync, readFileSync } from 'node:fs'
 import { FailureError } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * Runs that train an adapter: what they save, that they resume bit for bit, and what they leave
  * behind.
  */
-
 import { readdirSync, readFileSync } from 'node:fs'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { beforeAll, describe, expect, it } from 'vitest'

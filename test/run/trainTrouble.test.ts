@@ -1,5 +1,4 @@
 /** Failures that end a step, or occur while another is reported: none hides the others. */
-
 import { readFileSync } from 'node:fs'
 import { FailureError, type Files, fileFailure, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'

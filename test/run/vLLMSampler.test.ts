@@ -1,5 +1,4 @@
 /** Runs that sample on a server which is down: before they begin, and in the middle. */
-
 import { mkdirSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { FailureError, keyFromSeed, orThrow } from '@tandem-rl/base'

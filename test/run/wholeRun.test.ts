@@ -2,7 +2,6 @@
  * The whole run in this process, on real folders: order of events, resuming, and a disk that fills
  * up.
  */
-
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { FailureError, type FileFailure, type Files, fileFailure, keyFromSeed } from '@tandem-rl/base'

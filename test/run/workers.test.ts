@@ -1,5 +1,4 @@
 /** Runs that sample and compute gradients on several threads. */
-
 import { FailureError, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'

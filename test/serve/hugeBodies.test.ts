@@ -2,7 +2,6 @@
  * Bodies of 32 MiB with wrong elements are refused by every route in less than a second of CPU time
  * and 300 MB, while the event loop of the server turns.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { liveProcesses } from '../../src/live/processes.js'

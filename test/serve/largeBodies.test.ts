@@ -1,5 +1,4 @@
 /** Large bodies are read on another thread, with the results of small ones. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { envOfTask } from '../../src/envs/envOfTask.js'

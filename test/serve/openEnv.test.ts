@@ -1,5 +1,4 @@
 /** Environments in OpenEnv's form, over real WebSockets. */
-
 import { once } from 'node:events'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'

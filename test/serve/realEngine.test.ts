@@ -1,5 +1,4 @@
 /** The server over the real engine on its thread, with the model that comes with Tandem. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Rewards over HTTP in OpenRLHF's format, without sockets. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Requests with many small parts take time in proportion to their size. */
-
 import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

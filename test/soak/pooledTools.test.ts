@@ -1,5 +1,4 @@
 /** Chains with pooled tools and injected faults leave no process, socket, folder or lease. */
-
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'

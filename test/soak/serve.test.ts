@@ -1,5 +1,4 @@
 /** The memory of `tandem serve` stays flat over thousands of requests with different prompts. */
-
 import { readFileSync } from 'node:fs'
 import { child, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'

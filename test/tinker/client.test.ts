@@ -1,5 +1,4 @@
 /** The Tinker client on our own server: training, sampling, checkpoints, both wires, and faults. */
-
 import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Servers that differ from the protocol: how the client finds it out and makes up for it. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** The learner and the policy on a Tinker server; objectives are in test/learning. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** The protobuf form of the protocol: round trips, bytes of the Python SDK, and hostile bytes. */
-
 import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

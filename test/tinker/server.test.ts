@@ -1,5 +1,4 @@
 /** The Tinker server over a tiny model, without sockets. */
-
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ownedCount } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** The types of TensorDicts, leaves and specs, checked by the compiler. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type * as E from 'fp-ts/lib/Either.js'

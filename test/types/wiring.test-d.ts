@@ -1,5 +1,4 @@
 /** Types of pipelines: parts that do not fit do not compile. */
-
 import type { Key } from '@tandem-rl/base'
 import { type ChatTemplate, type EncodeOptions, type History, type TextTokenizer, textTokenizer } from '@tandem-rl/text'
 import type * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** The viewer's handler of requests: what it refuses, and what it returns unchanged. */
-
 import { liveTimers } from '@tandem-rl/base/host'
 import { describe, expect, it } from 'vitest'
 import { liveFiles } from '../../src/live/files.js'

@@ -1,5 +1,4 @@
 /** Run folders from elsewhere: links, pipes, large groups and large bodies. */
-
 import {
   appendFileSync,
   existsSync,

@@ -1,5 +1,4 @@
 /** Requests about models: one at a time, with limits of waiting requests and of time. */
-
 import { liveTimers } from '@tandem-rl/base/host'
 import { afterEach, describe, expect, it } from 'vitest'
 import { liveFiles } from '../../src/live/files.js'

@@ -2,7 +2,6 @@
  * Optional packages, loaded on demand. If one is missing, the failure names the command that
  * installs it.
  */
-
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage } from './failure.js'
 

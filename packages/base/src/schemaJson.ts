@@ -1,5 +1,4 @@
 /** Values from outside, checked by schemas, such as those of zod. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { parseJson } from './json.js'
 

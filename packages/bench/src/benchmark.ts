@@ -1,5 +1,4 @@
 /** Runs benchmarks: rounds of one subject, or of two in turns. */
-
 import { type Clock, checkOptions, child, type Failure, type Key, keyFromSeed, type Usage } from '@tandem-rl/base'
 import { harmless, host, liveClock, liveUsage } from '@tandem-rl/base/host'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'

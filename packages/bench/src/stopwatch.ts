@@ -1,5 +1,4 @@
 /** Measures how long a round spends inside policies and environments. */
-
 import type { Clock } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Env, Policy } from 'tandem-rl'

@@ -1,5 +1,4 @@
 /** The subject of a benchmark: something that does units of work, round by round. */
-
 import type { Failure, Key } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Env, Policy } from 'tandem-rl'

@@ -1,5 +1,4 @@
 /** Subjects of benchmarks: collectors, environments, transforms and rewards. */
-
 import { checkOptions, child, type Failure, FailureError, type Key } from '@tandem-rl/base'
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Benchmarks with a clock that the parts advance by hand: every figure is exact. */
-
 import { formatKey, keyFromSeed, type Usage } from '@tandem-rl/base'
 import {
   type FakeClock,

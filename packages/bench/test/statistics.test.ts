@@ -2,7 +2,6 @@
  * Laws of the statistics of benchmarks, and the coverage of their confidence intervals by
  * simulation.
  */
-
 import { child, type Key, keyFromSeed, normals, quantile, uniforms } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

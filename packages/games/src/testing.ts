@@ -4,7 +4,6 @@
  *
  * @module
  */
-
 import { child, type Key, uniformInteger } from '@tandem-rl/base'
 import { anyKey, type Law } from '@tandem-rl/testing'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** Every game of `@tandem-rl/games/rules` keeps the laws, and games with one mistake break them. */
-
 import { checkLaws, type Law } from '@tandem-rl/testing'
 import { Chess } from 'chess.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** fast-check arbitraries for the public values of this package. */
-
 import { type Key, keyFromSeed } from '@tandem-rl/base'
 import { History, type Message, message } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** The laws of codecs: laws 83 to 86. */
-
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { type Either, isRight } from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Laws for environments. */
-
 import { child, type Key } from '@tandem-rl/base'
 import { discard, liveTensors, scope, tensorsOf } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

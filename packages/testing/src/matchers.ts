@@ -2,7 +2,6 @@
  * Matchers for `expect.extend` of vitest and jest. For other runners, the `require` functions give
  * the same messages.
  */
-
 import type * as tf from '@tensorflow/tfjs-core'
 import type { Either } from 'fp-ts/lib/Either.js'
 import { isTensorDict, type TensorDict } from 'tandem-rl/tensordict'

@@ -1,5 +1,4 @@
 /** Playing episodes for the laws of environments. */
-
 import type { Key } from '@tandem-rl/base'
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { isLeft } from 'fp-ts/lib/Either.js'

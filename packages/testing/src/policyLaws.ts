@@ -1,5 +1,4 @@
 /** The laws of policies, for any policy. */
-
 import type { Key } from '@tandem-rl/base'
 import { discard, own, scope, tensorsOf } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** The laws of rewards, for pure ones and for services that use a model, a sandbox or a server. */
-
 import type { Key } from '@tandem-rl/base'
 import { appendMessage, History, message } from '@tandem-rl/text'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** Comparison of TensorDicts, with a report of every difference. */
-
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import {

@@ -1,5 +1,4 @@
 /** An environment with scripted rewards and ends. */
-
 import type { TokenSpan } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Policies with scripted answers, in token ids, text, or messages. */
-
 import { ABORTED, child, type Key, unlessAborted } from '@tandem-rl/base'
 import { type Message, message } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

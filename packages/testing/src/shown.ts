@@ -1,5 +1,4 @@
 /** The representation of values in fast-check's counterexamples. */
-
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { type TensorDict, toNested } from 'tandem-rl/tensordict'

@@ -1,5 +1,4 @@
 /** fast-check arbitraries of TensorDicts that satisfy a spec. */
-
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import {

@@ -1,5 +1,4 @@
 /** fast-check arbitraries of collected batches: groups of trajectories, turn by turn. */
-
 import { formatKey, type Key, keyFromSeed } from '@tandem-rl/base'
 import { appendMessage, History, message, type TokenSpan } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'

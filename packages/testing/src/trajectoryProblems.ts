@@ -2,7 +2,6 @@
  * Consistency checks of a collected batch: tokens, log-probabilities, spans, masks, turns, groups,
  * ends.
  */
-
 import type { TokenSpan } from '@tandem-rl/text'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { Outcome, TokenPrompt } from 'tandem-rl'

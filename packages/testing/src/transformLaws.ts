@@ -1,5 +1,4 @@
 /** The laws of transforms. */
-
 import type { Key } from '@tandem-rl/base'
 import { discard, liveTensors, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** Inputs for transforms, drawn from the specs of the inner environment. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

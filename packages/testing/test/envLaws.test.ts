@@ -2,7 +2,6 @@
  * The kit of environments accepts good ones and rejects each kind of fault, by the law that names
  * it.
  */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** For every law of every kit there is a mistake that this law reports. */
-
 import { textOf } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** The matchers in a real runner, this one, with their types; and the functions for the others. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The kit of policies accepts ours and rejects each kind of fault, by the law that names it. */
-
 import { keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { History, message } from '@tandem-rl/text'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,7 +1,6 @@
 /**
  * The kit of rewards accepts good ones and rejects each kind of fault, by the law that names it.
  */
-
 import { type History, textOf } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Scripted policies and environments, the clock that is moved by hand, and faults on purpose. */
-
 import { type Clock, child, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { message } from '@tandem-rl/text'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** Drawn batches are what the collector yields, and what is wrong with a batch is said. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { lastMessage, type TokenSpan } from '@tandem-rl/text'
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** The kit accepts good transforms and rejects each kind of fault, by the law that names it. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

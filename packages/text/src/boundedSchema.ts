@@ -2,7 +2,6 @@
  * Schemas of lists and objects in requests. Their size is checked before their elements, and the
  * first wrong element ends the check, so a request costs no more than its limits allow.
  */
-
 import { countOf } from '@tandem-rl/base'
 import { z } from 'zod'
 

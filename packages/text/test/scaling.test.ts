@@ -1,5 +1,4 @@
 /** Functions over spans, ranges and messages take time in proportion to their input. */
-
 import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, it } from 'vitest'

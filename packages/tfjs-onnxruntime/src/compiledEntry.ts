@@ -1,5 +1,4 @@
 /** A function recorded as a graph for arguments of one structure, and its compiled forms. */
-
 import { flatten, type Tree, type TreeShape, unflatten } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'

@@ -2,7 +2,6 @@
  * The default backend of programs that never call `selectBackend`. Importing this file registers it
  * with tfjs. The first tensor operation loads the native library.
  */
-
 import { environmentVariable, isInstalled, warn } from '@tandem-rl/base/host'
 import * as tf from '@tensorflow/tfjs-core'
 import { BACKEND_NAME } from './onnxruntime/backend.js'

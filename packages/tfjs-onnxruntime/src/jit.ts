@@ -5,7 +5,6 @@
  * compiled to a native graph; later calls run none of its JavaScript. On other backends it runs
  * normally.
  */
-
 import { flatten, formatShape, type Tree, unflatten } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { type CallArguments, type CompiledEntry, compileEntry, isTensor } from './compiledEntry.js'

@@ -2,7 +2,6 @@
  * A debug mode for finding leaks of owned values, off by default. Every `own` records its caller,
  * and a value that is garbage collected before its release is reported. Internal to the engine.
  */
-
 import { environmentVariable, isOwnFile } from '@tandem-rl/base/host'
 
 /** An owned value, or one that was collected without a release, as `liveOwned` lists it. */

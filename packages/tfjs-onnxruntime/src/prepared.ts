@@ -1,7 +1,6 @@
 /**
  * Compiled functions for loops of short calls: arguments and results are arrays in host memory.
  */
-
 import { flatten, type HostArray, type Tree, unflatten } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { type CallArguments, type CompiledEntry, isTensor } from './compiledEntry.js'

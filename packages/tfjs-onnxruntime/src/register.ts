@@ -1,5 +1,4 @@
 /** Registers the backend and its kernels with tfjs. */
-
 import { defaultThreads, environmentVariable, machineMemory, nextTurn } from '@tandem-rl/base/host'
 import * as tf from '@tensorflow/tfjs-core'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './onnxruntime/backend.js'

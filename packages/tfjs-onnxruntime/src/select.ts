@@ -1,5 +1,4 @@
 /** Selects the tensor backend. */
-
 import { environmentVariable, ONNXRUNTIME_PACKAGE } from '@tandem-rl/base/host'
 import * as tf from '@tensorflow/tfjs-core'
 import { completeWasm } from './borrowed.js'

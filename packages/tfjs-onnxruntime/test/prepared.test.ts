@@ -1,5 +1,4 @@
 /** Compiled functions whose arguments and results are arrays in host memory. */
-
 import type { HostArray } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

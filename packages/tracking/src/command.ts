@@ -4,7 +4,6 @@
  *
  * @module
  */
-
 import { resolve } from 'node:path'
 import { describe, type Environment, errorMessage, type FileFailure, type Files, type Transport } from '@tandem-rl/base'
 import { liveEnvironment, liveIds } from '@tandem-rl/base/host'

@@ -1,5 +1,4 @@
 /** Prints events as lines of text. */
-
 import { checkOptions, type Output, visibleLine, visibleText } from '@tandem-rl/base'
 import { liveOutput } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'

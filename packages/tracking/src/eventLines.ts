@@ -1,5 +1,4 @@
 /** Converts events to lines of JSON and back. */
-
 import { type FormatFailure, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

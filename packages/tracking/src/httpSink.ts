@@ -1,5 +1,4 @@
 /** Shared parts of sinks that log to a server. */
-
 import { type FormatFailure, type HttpFailure, type HttpRequest, parseJsonAs, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Writes events to a file of JSON Lines. */
-
 import { cell, type FileFailure, type Files, type FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Serves the metrics of a run to Prometheus. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'

@@ -1,5 +1,4 @@
 /** Logs events to a run on an MLflow server. */
-
 import { type Cell, cell, checkOptions, type HttpRequest, type Transport } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Records events as metrics and traces of OpenTelemetry. */
-
 import type { Attributes, Context, HrTime, Meter, Span, Tracer } from '@opentelemetry/api'
 import { cell, checkOptions, errorMessage, optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'

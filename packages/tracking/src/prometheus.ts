@@ -1,5 +1,4 @@
 /** Records events as Prometheus metrics. */
-
 import { cell, checkOptions, refuse } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'

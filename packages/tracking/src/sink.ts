@@ -1,5 +1,4 @@
 /** Events of a run, and the interface of their destinations. */
-
 import type { Failure } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 

@@ -1,5 +1,4 @@
 /** Writes events to files for TensorBoard. */
-
 import { cell, type FileFailure, type Files, joinBytes } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

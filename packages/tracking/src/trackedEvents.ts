@@ -1,5 +1,4 @@
 /** Converts events of a training run to tracker events. */
-
 import type { RunEvent } from 'tandem-rl'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from 'tandem-rl/run'
 import { phaseSpans } from './phases.js'

@@ -1,5 +1,4 @@
 /** Tracks the events of a run while passing them on. */
-
 import type { Calendar } from '@tandem-rl/base'
 import { liveCalendar } from '@tandem-rl/base/host'
 import type { RunEvent } from 'tandem-rl'

@@ -1,5 +1,4 @@
 /** Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks. */
-
 import { cell, checkOptions, type Timers } from '@tandem-rl/base'
 import { harmless, liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

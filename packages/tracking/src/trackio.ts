@@ -1,5 +1,4 @@
 /** Logs events to a run on a Trackio server. */
-
 import { cell, checkOptions, type Transport } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

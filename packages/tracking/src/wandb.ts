@@ -1,5 +1,4 @@
 /** Logs events to a run on a Weights & Biases server. */
-
 import { cell, checkOptions, type FormatFailure, parseJsonAs, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Every sink keeps what all of them promise. */
-
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import {

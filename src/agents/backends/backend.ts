@@ -1,5 +1,4 @@
 /** Backends that run an agent's policy, behind one interface with AgentFly's names. */
-
 import { condition, type Failure, type Key, keyFromSeed } from '@tandem-rl/base'
 import {
   type History,

@@ -1,5 +1,4 @@
 /** Template and tokenizer of a backend's model. */
-
 import { type Failure, modelFailure } from '@tandem-rl/base'
 import type { ChatTemplate } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Kinds of agents: how each writes calls of tools in its text, and how it reads their results. */
-
 import type { WrittenCall } from '@tandem-rl/text'
 import type { FoldingOptions } from '../../envs/tools/contextFolding.js'
 import type { Tool } from '../../envs/tools/tool.js'

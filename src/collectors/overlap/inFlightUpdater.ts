@@ -1,5 +1,4 @@
 /** Weight updates for an in-process engine, on this or another thread, while requests run. */
-
 import { checkOptions, errorMessage } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { LLMEngine } from '../../data/generation.js'

@@ -1,5 +1,4 @@
 /** Carries out the actions of overlapped training: sampling, pushes, and the end of both. */
-
 import type { Failure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Samples groups while others are trained on, as `overlapStep.ts` decides. */
-
 import { type Clock, checkOptions, condition, type Failure } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** A client of a shared queue's log: it tracks the state of the queue and appends events. */
-
 import { cell, child, type Key, type Timers, uniform } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

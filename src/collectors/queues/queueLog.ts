@@ -1,7 +1,6 @@
 /**
  * The log of a shared queue: its events in one order for all clients, and the bytes of rollouts.
  */
-
 import type { Clock, PackageFailure, Timers } from '@tandem-rl/base'
 import { liveClock, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Waiting for a queue that its trainer has not created yet. */
-
 import type { Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** A connection to a Redis server that opens on demand and reconnects after it breaks. */
-
 import type { ErrorReply, RedisClientOptions } from '@redis/client'
 import { errorMessage, optionalPackage, type Timers } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'

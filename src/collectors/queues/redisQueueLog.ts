@@ -1,5 +1,4 @@
 /** The log of a shared queue, stored as a Redis stream. */
-
 import { checkOptions, type Timers } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Plays a task: one reset, and one rollout for each element of the environment. */
-
 import { ABORTED, child, type Key, type Timers, uniform, unlessAborted } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Plays episodes in lockstep: one policy call per turn for all unfinished episodes. */
-
 import { type Clock, child, type Key } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type * as E from 'fp-ts/lib/Either.js'

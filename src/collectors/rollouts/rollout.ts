@@ -1,5 +1,4 @@
 /** Plays one rollout from a state to its end, within its limits. */
-
 import { ABORTED, type Clock, child, type Key, unlessAborted } from '@tandem-rl/base'
 import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Results of a collector of rollouts. */
-
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { TokenAction } from '../../data/policy.js'
 import { concat } from '../../data/tensorDict/joining.js'

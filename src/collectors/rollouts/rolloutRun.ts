@@ -1,5 +1,4 @@
 /** Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows. */
-
 import { condition } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** The rows of a collected batch: state and action of a turn, and the views that training reads. */
-
 import type { Key } from '@tandem-rl/base'
 import { appendMessage, type History, type Message, textOf } from '@tandem-rl/text'
 import type { RowIdentity, TokenMasks } from '../../data/batch.js'

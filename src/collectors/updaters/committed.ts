@@ -1,5 +1,4 @@
 /** The pushes that an updater keeps track of: weights in use, their base, and obsolete ones. */
-
 import type { Changing } from '@tandem-rl/base'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { EngineClient, ServingWeights } from '../../data/engineClient.js'

@@ -2,7 +2,6 @@
  * Control calls with a deadline and a signal, which are retried only after the engine has reported
  * its state.
  */
-
 import { type Clock, errorMessage, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

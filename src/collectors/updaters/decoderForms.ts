@@ -1,7 +1,6 @@
 /**
  * A decoder's parameters in the formats of servers: an adapter, a checkpoint folder, or numbers.
  */
-
 import { checkOptions, describe, type Failure, type Files } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Pushes weights to remote engines: each verifies them, and either all or none switch to them. */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'

@@ -1,5 +1,4 @@
 /** Probes: rows of token ids whose log-probabilities verify the weights of an engine. */
-
 import { child, type Key, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineClient } from '../../data/engineClient.js'

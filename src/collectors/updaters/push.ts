@@ -1,5 +1,4 @@
 /** A single push: the check of the servers, the change of weights, and the cleanup. */
-
 import { problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities, EngineState, ServingWeights } from '../../data/engineClient.js'

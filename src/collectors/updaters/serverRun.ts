@@ -1,5 +1,4 @@
 /** One server during one push: the calls to it, their duration, and its state afterwards. */
-
 import type { Changing, Ids } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities, EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'

@@ -1,5 +1,4 @@
 /** The settings of an updater: servers, form of the weights, and verification. */
-
 import { type Ids, keyFromSeed } from '@tandem-rl/base'
 import { harmless, liveClock, liveIds, liveTimers } from '@tandem-rl/base/host'
 import type { Task } from 'fp-ts/lib/Task.js'

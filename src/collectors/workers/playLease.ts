@@ -1,5 +1,4 @@
 /** Plays the rollout of a lease. */
-
 import { ABORTED, child, type Key } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -2,7 +2,6 @@
  * The trainer's side of a shared queue: adds tasks, returns batches of whole groups, and tracks
  * outcomes for checkpoints.
  */
-
 import { ABORTED, type Cell, cell, checkOptions, type FormatFailure, problemList, unlessAborted } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

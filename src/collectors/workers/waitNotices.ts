@@ -1,5 +1,4 @@
 /** Notices of a trainer that waits for workers. */
-
 import { countOf } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { LeaseQueue } from '../queues/queueEvents.js'

@@ -2,7 +2,6 @@
  * A curriculum that prefers tasks that the policy solves sometimes, because these have the most
  * learning signal.
  */
-
 import { checkOptions, type Key, uniform } from '@tandem-rl/base'
 import { Map as ImmutableMap } from 'immutable'
 import { CURRICULUM_OPTIONS } from '../optionKinds.js'

@@ -1,5 +1,4 @@
 /** Prioritized sampling of rows, with the importance weights that correct for it. */
-
 import { checkOptions, uniform } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { PRIORITIZED_SAMPLER_OPTIONS } from '../optionKinds.js'

@@ -1,5 +1,4 @@
 /** A sampler of groups, with the same number of rows from each. */
-
 import { checkOptions, child, type Key, normOf, permutation, uniformInteger } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { PROMPT_GROUP_SAMPLER_OPTIONS } from '../optionKinds.js'

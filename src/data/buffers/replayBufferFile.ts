@@ -1,5 +1,4 @@
 /** Files of replay buffers: the rows and the state of the samplers. */
-
 import { checkOptions, type FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** The interface of samplers, which choose the rows of a sample, and the uniform samplers. */
-
 import { checkOptions, type Key, permutation, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { SAMPLER_WITHOUT_REPLACEMENT_OPTIONS } from '../optionKinds.js'

@@ -1,5 +1,4 @@
 /** Selection of the best trajectories of each group, for learning from them alone. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { Map as ImmutableMap, List } from 'immutable'
 import { TOP_K_REWARD_SELECTOR_OPTIONS } from '../optionKinds.js'

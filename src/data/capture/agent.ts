@@ -1,5 +1,4 @@
 /** The contract of an agent that is trained from outside: a program that calls a server. */
-
 import type { Key } from '@tandem-rl/base'
 import type { ChatTemplate, TextTokenizer } from '@tandem-rl/text'
 import type { Json } from '../codecs/plainValues.js'

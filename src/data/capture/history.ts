@@ -1,5 +1,4 @@
 /** Conversations of captured sessions as histories. */
-
 import { type History, historyFromOpenAi } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { CapturedCall } from './session.js'

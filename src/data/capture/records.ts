@@ -1,5 +1,4 @@
 /** Captured sessions as JSON Lines: one line for each event, so that a file is append-only. */
-
 import type { ByteSource, FileFailure, FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** JSON Lines: one JSON value on each line of a text, or of a file of any size. */
-
 import { type ByteSource, type FileFailure, joinBytes, parseJson, roundedNumber, visibleLine } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'

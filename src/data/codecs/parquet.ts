@@ -1,5 +1,4 @@
 /** Reading Parquet files, through hyparquet. */
-
 import {
   type ByteSource,
   errorMessage,

@@ -8,7 +8,6 @@
  * Source   the Parquet format, sections on data pages, RLE / bit-packing hybrid and delta
  *          encodings.
  */
-
 import { crc32 } from '@tandem-rl/base'
 import type { ColumnMetaData, FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import {

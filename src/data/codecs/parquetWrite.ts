@@ -1,5 +1,4 @@
 /** Writing Parquet files, through hyparquet-writer. */
-
 import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -7,7 +7,6 @@
  * undefined, dates, typed arrays, immutable Lists, History; and records that have a field of that
  * name themselves. NaN is one value: the payload bits of NaNs in a typed array are not kept.
  */
-
 import { History, type Message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { List } from 'immutable'

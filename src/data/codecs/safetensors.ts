@@ -5,7 +5,6 @@
  * as the reference for well-formed files. Nothing in a file is ever executed, and allocation is
  * bounded by the length of the file.
  */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { headerLength, LENGTH_BYTES, METADATA, parseSafetensorsHeader } from './safetensorsHeader.js'

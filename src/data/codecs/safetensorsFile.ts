@@ -1,7 +1,6 @@
 /**
  * safetensors files on disk: opening reads only the header, and tensors or rows are read on demand.
  */
-
 import type { FileFailure, Files, FormatFailure, OpenFile } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

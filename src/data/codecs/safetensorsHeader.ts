@@ -1,5 +1,4 @@
 /** The header of a safetensors file: 8 bytes of length, then JSON. */
-
 import {
   type FormatFailure,
   isJsonArray,

@@ -1,5 +1,4 @@
 /** Checkpoints in several files, with an index from tensors to shards. */
-
 import {
   type FileFailure,
   type Files,

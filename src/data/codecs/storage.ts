@@ -3,7 +3,6 @@
  *
  * Bytes are little-endian, like the machines that Node runs on.
  */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 

@@ -1,5 +1,4 @@
 /** TensorDict files on disk: written atomically, read as a whole or one entry at a time. */
-
 import type { FileFailure, Files, FormatFailure, OpenFile } from '@tandem-rl/base'
 import { type Owned, own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'

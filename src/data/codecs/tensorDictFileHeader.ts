@@ -13,7 +13,6 @@
  *
  * Numbers are little-endian. Keys are in lists, which keep their order for all keys.
  */
-
 import { crc32, type FormatFailure, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

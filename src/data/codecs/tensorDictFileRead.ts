@@ -1,5 +1,4 @@
 /** Reading TensorDict files in memory, whole or in part. */
-
 import { crc32, type FormatFailure } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

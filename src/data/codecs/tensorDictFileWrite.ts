@@ -2,7 +2,6 @@
  * Writing a TensorDict as one file: a header that locates everything, then the numbers and values.
  * `tensorDictFileHeader.ts` has the layout.
  */
-
 import { crc32 } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

@@ -7,7 +7,6 @@
  * appending. NaN and infinities are strings in numeric leaves; -0 is written `-0`; values that JSON
  * does not have are marked (`encodeValue`).
  */
-
 import { type ByteSource, type FileFailure, parseJson } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

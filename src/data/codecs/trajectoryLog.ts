@@ -1,5 +1,4 @@
 /** An append-only file of trajectories that survives crashes. */
-
 import type { ByteSource, FileFailure, Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -2,7 +2,6 @@
  * The schema of a TensorDict as JSON. A file of trajectories contains it once, so that reading
  * needs no guesses.
  */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

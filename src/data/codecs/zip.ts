@@ -1,5 +1,4 @@
 /** Reading of zip archives: stored, deflated and Zstandard entries. */
-
 import {
   type ByteSource,
   crc32,

@@ -1,5 +1,4 @@
 /** Rows for agents: AgentFly's JSON list, and conversations in OpenAI's format. */
-
 import { historyFromOpenAi, type Message, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Rows of conversations and of preference pairs, in the formats of data sets on the hub. */
-
 import { History, message } from '@tandem-rl/text'
 import { z } from 'zod'
 

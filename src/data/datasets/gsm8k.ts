@@ -2,7 +2,6 @@
  * GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a
  * line `#### N`.
  */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

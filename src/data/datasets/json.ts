@@ -1,5 +1,4 @@
 /** Rows of `.json` files: one array of them, or JSON Lines under that name. */
-
 import { type ByteSource, type FileFailure, parseJson, roundedNumber } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -2,7 +2,6 @@
  * MATH (Hendrycks et al. 2021, arXiv:2103.03874): competition problems with the answer boxed in the
  * solution, as in `\boxed{\frac{1}{2}}`.
  */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Data sets by name: a file of rows, or rows on the Hugging Face hub. */
-
 import type { Files, Hub, HubFailure, HubListing, HubProgress, HubRepo } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

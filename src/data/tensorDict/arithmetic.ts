@@ -1,5 +1,4 @@
 /** Arithmetic on all numbers of a TensorDict, and casts of their dtypes. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { isValueOf, type Leaf, type Ragged, type RaggedType } from './leaf.js'

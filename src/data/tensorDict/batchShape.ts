@@ -1,5 +1,4 @@
 /** The batch shape as a choice: the same leaves under more or fewer batch axes. */
-
 import * as tf from '@tensorflow/tfjs-core'
 import { isLeaf, raggedLength } from './leaf.js'
 import {

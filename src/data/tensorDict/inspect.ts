@@ -1,5 +1,4 @@
 /** TensorDicts as plain values and as text. These functions read tensors, which computes them. */
-
 import { countOf } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

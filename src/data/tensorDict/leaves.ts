@@ -2,7 +2,6 @@
  * Functions over all leaves of a TensorDict: paths, map, zip, filter, fold. The order is that of
  * the keys, parents first.
  */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { isNone, type Option } from 'fp-ts/lib/Option.js'
 import { OrderedMap } from 'immutable'

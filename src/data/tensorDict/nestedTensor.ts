@@ -1,5 +1,4 @@
 /** Stacking of TensorDicts whose rows have different lengths, as ragged rows or padded tensors. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'

@@ -4,7 +4,6 @@
  * every node follows it, and axes after the batch axes (a leaf's features, a child's own batch
  * axes) are not changed.
  */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { asRun, type Rows, selectData, selectRagged, spreadRows } from './rows.js'

@@ -2,7 +2,6 @@
  * Sums, means and other reductions of all tensors of a TensorDict, over batch axes, features, or
  * everything.
  */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { Leaf } from './leaf.js'

@@ -6,7 +6,6 @@
  * `get(td, 'next', 'reward')` has a type, and a misspelled key does not compile. Nothing is ever
  * mutated: every function returns a new spine over the same leaves.
  */
-
 import { TENSORS } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { OrderedMap } from 'immutable'

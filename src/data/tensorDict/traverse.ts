@@ -1,5 +1,4 @@
 /** Effectful traversals of all leaves: in an applicative, and with tasks that may fail. */
-
 import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { HKT, Kind, Kind2, URIS, URIS2 } from 'fp-ts/HKT.js'
 import type { Applicative, Applicative1, Applicative2, Applicative2C } from 'fp-ts/lib/Applicative.js'

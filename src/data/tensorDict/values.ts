@@ -1,5 +1,4 @@
 /** Equality and hashes of the plain values in Data and Meta leaves, and of lists of numbers. */
-
 import { TENSORS } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { hash, is, List } from 'immutable'
 

@@ -1,5 +1,4 @@
 /** Environments in which several agents take turns. */
-
 import { checkOptions } from '@tandem-rl/base'
 import type { History, Message } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Turn orders: pure functions from a conversation to the agent that writes next. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { type Message, textOf, withoutThoughts } from '@tandem-rl/text'
 import { BY_MENTION_OPTIONS, ROUND_ROBIN_OPTIONS, SIMULTANEOUS_OPTIONS } from '../optionKinds.js'

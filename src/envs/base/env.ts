@@ -5,7 +5,6 @@
  * replayed, forked and stored. `step` takes the state and the policy's action and returns the next
  * state with the outcome of the step.
  */
-
 import type { Key, TemplateFailure } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -2,7 +2,6 @@
  * Sessions as a cache: a state is a list of commands, and a session is a container in which they
  * have already run.
  */
-
 import { checkOptions, type ResourceFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { MLGYM_SESSIONS_OPTIONS } from '../optionKinds.js'

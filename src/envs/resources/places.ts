@@ -2,7 +2,6 @@
  * The places of a pool: what is idle, leased, starting or ending, and the limit on all of them
  * together.
  */
-
 import { type Cell, cell, type ResourceFailure, type ResourceSpec, resourceFailure, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 

@@ -1,5 +1,4 @@
 /** A bounded number of resources, which users lease one at a time. */
-
 import { checkOptions, type ResourceFailure, type ResourceSpec, type Timers } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -2,7 +2,6 @@
  * Environments that tools and rewards hold: resources of a pool, each bound to a call, a
  * conversation, a group or the run.
  */
-
 import {
   ABORTED,
   cancellation,

@@ -1,5 +1,4 @@
 /** The users of a pool who wait for a resource, and the starts for them. */
-
 import { ABORTED, cancellation, type ResourceFailure, unlessAborted } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The reward of code: the share of tests that it passes, run in the sandbox. */
-
 import {
   cancellation,
   checkOptions,

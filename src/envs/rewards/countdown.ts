@@ -1,5 +1,4 @@
 /** Countdown: an expression of given numbers, each used at most once, whose value is the target. */
-
 import { checkOptions, child, type FormatFailure, type Key, permutation, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { exactValue, literalsOf, parseArithmetic } from '../../data/arithmetic.js'

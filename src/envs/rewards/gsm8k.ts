@@ -1,5 +1,4 @@
 /** The reward of GSM8K: compares the number in the answer block with the reference. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { withoutThoughts } from '@tandem-rl/text'
 import { GSM8K_ANSWER_REWARD_OPTIONS, GSM8K_REWARD_OPTIONS } from '../optionKinds.js'

@@ -1,5 +1,4 @@
 /** A model as judge: the reward is its verdict, an object of a schema. */
-
 import { checkOptions, child, fitSchema, formatKey, type Key, parseJson, parseStrictJson } from '@tandem-rl/base'
 import { appendMessage, History, lastMessage, type Message, message, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

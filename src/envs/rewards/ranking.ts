@@ -1,5 +1,4 @@
 /** Rewards of a whole group: a judge compares its members. */
-
 import {
   ABORTED,
   cancellation,

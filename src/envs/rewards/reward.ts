@@ -1,5 +1,4 @@
 /** The types of rewards: scores of a conversation for a task. */
-
 import type { Key } from '@tandem-rl/base'
 import type { History } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

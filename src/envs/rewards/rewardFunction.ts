@@ -1,5 +1,4 @@
 /** Rewards from plain functions, whose arguments are found by name. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import type { Message } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Scores from what users' functions return: numbers, or records of named numbers. */
-
 import { unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Scored } from './reward.js'

@@ -1,5 +1,4 @@
 /** The tests of a repository as a reward. */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from '../../data/task.js'

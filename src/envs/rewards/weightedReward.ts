@@ -1,5 +1,4 @@
 /** Weighted sums of rewards. */
-
 import { checkOptions, child } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** A browser that conversations share, each with a page of its own. */
-
 import {
   ABORTED,
   cancellation,

@@ -5,7 +5,6 @@
  * from that form, it is refused: hosts in other alphabets, IP addresses in octal or as one number,
  * user names before an at sign, trailing dots.
  */
-
 import type { GateDestination } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { clipped } from './clipped.js'

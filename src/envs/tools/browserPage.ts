@@ -1,5 +1,4 @@
 /** One page of a browser: the actions of its conversation, and their limits. */
-
 import { errorMessage } from '@tandem-rl/base'
 import type { ContentPart } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

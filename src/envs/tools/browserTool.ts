@@ -1,5 +1,4 @@
 /** The browser as a tool of a policy. */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -6,7 +6,6 @@
  * program runs the list again. A conversation can therefore be replayed and forked, and it survives
  * the end of its program.
  */
-
 import type {
   Ids,
   ResourceFailure,

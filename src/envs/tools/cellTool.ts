@@ -1,5 +1,4 @@
 /** Tools that run code in the sandbox. */
-
 import { SANDBOX_LIMITS, type Sandbox, type SandboxLimits, type SandboxProgram } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -6,7 +6,6 @@
  * TypeScript compiler, an optional package. A parser of our own would cover only a part of the
  * language.
  */
-
 import { checkOptions, optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

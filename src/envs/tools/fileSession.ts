@@ -1,5 +1,4 @@
 /** Programs in the sandbox that work on the files of one folder. */
-
 import {
   type Ids,
   parseJson,

@@ -1,5 +1,4 @@
 /** Tools that read and change the files of a conversation in the sandbox. */
-
 import { checkOptions, type Ids, type Sandbox, type SandboxLimits } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The program of the thread that runs JavaScript in QuickJS, compiled to WebAssembly. */
-
 import { optionalPackage, type ThreadPort } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

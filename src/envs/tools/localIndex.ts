@@ -1,5 +1,4 @@
 /** Search in passages of this process: by words, or by vectors of an embedding model. */
-
 import { errorMessage, normOf, optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Servers of the Model Context Protocol: their addresses, limits and failures. */
-
 import {
   type Clock,
   type Environment,

@@ -1,5 +1,4 @@
 /** Keeps a server connected: reconnects with growing pauses, a limited number of times. */
-
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import { ABORTED, child, uniform, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Converts results of MCP tools to content for a policy. */
-
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/sdk/types.js'
 import { hide } from '@tandem-rl/base'
 import type { ContentPart } from '@tandem-rl/text'

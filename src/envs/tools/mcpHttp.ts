@@ -5,7 +5,6 @@
  * aborted. It is therefore given its own `fetch`, which ends such a response with an error message
  * and aborts its connections with the wire.
  */
-
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { parseJson } from '@tandem-rl/base'

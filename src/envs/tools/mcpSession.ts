@@ -1,5 +1,4 @@
 /** One connection to an MCP server, from initialization to its end. */
-
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import { ABORTED, type Cancellation, cancellation, excerpt, unlessAborted } from '@tandem-rl/base'

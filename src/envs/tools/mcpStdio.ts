@@ -2,7 +2,6 @@
  * An MCP server as a process. Messages are lines of its input and output, and it never outlives
  * this process.
  */
-
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { asError, type ProcessEnd, type TalkingProcess } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Tools of MCP servers as tools of a policy. */
-
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import { checkOptions, errorMessage, excerpt } from '@tandem-rl/base'
 import { harmless } from '@tandem-rl/base/host'

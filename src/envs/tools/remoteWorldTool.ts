@@ -1,5 +1,4 @@
 /** Text worlds behind an HTTP service, as tools. */
-
 import { checkOptions, resourceFailure, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Retrieval: finds passages for a query, with a search engine over HTTP or an index. */
-
 import {
   ABORTED,
   cancellation,

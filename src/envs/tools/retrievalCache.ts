@@ -2,7 +2,6 @@
  * A cache of search results with Keyv's interface: in memory, SQLite, Redis or any other store of
  * Keyv. A cache that fails or has invalid entries costs time, but never a result.
  */
-
 import { ABORTED, cancellation, errorMessage, parseJson, unlessAborted } from '@tandem-rl/base'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

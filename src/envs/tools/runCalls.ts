@@ -2,7 +2,6 @@
  * Runs the calls of one message, in sequence or in parallel. Each call has a time limit, and every
  * error becomes an observation.
  */
-
 import {
   ABORTED,
   cancellation,

@@ -1,5 +1,4 @@
 /** Transforms for tools that are called by name and arguments. */
-
 import { checkOptions } from '@tandem-rl/base'
 import type { ToolCallFormat } from '@tandem-rl/text'
 import type { HistoryPrompt } from '../../data/policy.js'

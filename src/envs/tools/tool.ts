@@ -1,5 +1,4 @@
 /** The type of tools: functions that a policy may call between two of its turns. */
-
 import { checkOptions, errorMessage, type Key, type ResourceSpec } from '@tandem-rl/base'
 import { warnThrown } from '@tandem-rl/base/host'
 import type { ContentPart, ToolCall } from '@tandem-rl/text'

@@ -2,7 +2,6 @@
  * Tools as a transform: runs the calls of the policy's last message and appends their results to
  * the conversation.
  */
-
 import { cancellation, child, formatKey, type Key, type Limiter, limiter, parseKey, type Timers } from '@tandem-rl/base'
 import { harmless, liveTimers } from '@tandem-rl/base/host'
 import {

@@ -1,5 +1,4 @@
 /** Text worlds as tools. */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

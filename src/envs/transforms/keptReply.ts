@@ -1,5 +1,4 @@
 /** The kept part of the policy's last reply, where an environment has changed the rest. */
-
 import { type History, lastMessage } from '@tandem-rl/text'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'

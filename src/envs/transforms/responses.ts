@@ -1,5 +1,4 @@
 /** The policy's messages in a step, from any view of its action. */
-
 import { type Message, message, type TextTokenizer } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Data, type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'

@@ -1,5 +1,4 @@
 /** The completions of a step as token ids, for a model that scores them. */
-
 import {
   appendMessage,
   cutRanges,

@@ -1,5 +1,4 @@
 /** The segments of conversations whose context is folded. */
-
 import type { History } from '@tandem-rl/text'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'

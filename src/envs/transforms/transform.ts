@@ -6,7 +6,6 @@
  * an argument and a result, which the composed environment keeps in the TensorDict. Laws, checked
  * by the kit in `@tandem-rl/testing`: identity, associativity, spec soundness, purity.
  */
-
 import type { Key } from '@tandem-rl/base'
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Chess puzzles as a text world, with the rules of the package `chess.js`. */
-
 import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

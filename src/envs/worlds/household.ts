@@ -3,7 +3,6 @@
  * where it belongs. It has one room with a few places, instead of 120 rooms of a simulator, and its
  * commands are ALFWorld's. The score is 1 when the goal is reached, and 0 before.
  */
-
 import { child, type Key, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -4,7 +4,6 @@
  * primary school science. As there, the score is the share of the reached subgoals, and showing the
  * wrong thing ends the episode with a score of 0.
  */
-
 import { child, type Key, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -9,7 +9,6 @@
  * no pictures, no pages of reviews, and one page for each product. Search ranks by the number of
  * matching words.
  */
-
 import { checkOptions, child, type Key, keyFromSeed, permutation, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Text worlds over HTTP: the protocol that worlds in other processes and languages speak. */
-
 import { parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** A training step whose gradients are computed by several threads. */
-
 import { FailureError, type ThreadFailure } from '@tandem-rl/base'
 import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

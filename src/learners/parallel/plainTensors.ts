@@ -1,5 +1,4 @@
 /** Conversions between tensors and plain values. */
-
 import { flatten, type Tree, unflatten } from '@tandem-rl/base'
 import { isTensor } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'

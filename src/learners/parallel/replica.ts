@@ -2,7 +2,6 @@
  * A model on its own thread, which samples, scores and computes gradients with the latest weights
  * that it received.
  */
-
 import type { ThreadPort, ThreadProgram } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { engineReport, selectBackend } from '@tandem-rl/tfjs-onnxruntime'

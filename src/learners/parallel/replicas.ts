@@ -1,5 +1,4 @@
 /** Copies of a model with the same weights, each on its own thread. */
-
 import { errorNamed, FailureError, type Thread, type ThreadFailure, type Threads } from '@tandem-rl/base'
 import { type BackendName, engineReport, isBackendName } from '@tandem-rl/tfjs-onnxruntime'
 import type * as tf from '@tensorflow/tfjs-core'

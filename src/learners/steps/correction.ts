@@ -1,5 +1,4 @@
 /** Corrects rows whose sampler differs from the trained policy, by rounding or staleness. */
-
 import type { LossRows } from '../../objectives/lossRows.js'
 import {
   type CorrectionMetrics,

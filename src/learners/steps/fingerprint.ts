@@ -2,7 +2,6 @@
  * Fingerprints of formulas: digests of what a loss or an advantage computes for fixed numbers. Two
  * formulas with equal fingerprints are the same for a run, whatever their names.
  */
-
 import { child, type Key, keyFromSeed, uniforms } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import { onCpu, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'

@@ -1,5 +1,4 @@
 /** A pure optimizer step of any loss on rows of tokens. */
-
 import { notAWeight, refuse } from '@tandem-rl/base'
 import { jit } from '@tandem-rl/tfjs-onnxruntime'
 import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Readouts of a decoder's states for losses. */
-
 import { gatherLogProbs, tokenScores } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'

@@ -1,5 +1,4 @@
 /** Rows of given conversations with masks of the trained tokens. */
-
 import { type ConfigFailure, checkOptions, problemList } from '@tandem-rl/base'
 import type { History } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

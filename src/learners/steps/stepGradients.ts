@@ -1,5 +1,4 @@
 /** Gradients of a loss on a micro-batch, through the whole decoder at once or layer by layer. */
-
 import { jit, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import type * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../../data/weights.js'

@@ -1,5 +1,4 @@
 /** Decisions of a loss over a whole mini-batch, so that its micro-batches add up to it. */
-
 import { jit } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { NamedTensors } from '../../data/weights.js'

@@ -2,7 +2,6 @@
  * Files in the private file system of an origin (OPFS), in place of `../files.ts`. They survive a
  * reload and belong to the site alone.
  */
-
 import {
   errorMessage,
   type FileContents,

@@ -1,5 +1,4 @@
 /** The hub, whose cache is on disk, in place of `../hub.ts`. */
-
 import type { HubFailure, HubRepo } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type * as node from '../hub.js'

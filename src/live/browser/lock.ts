@@ -1,5 +1,4 @@
 /** Locks between the pages and workers of one origin, in place of `../lock.ts`. */
-
 import type { LockFailure } from '@tandem-rl/base'
 import { browser } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

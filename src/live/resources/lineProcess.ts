@@ -1,5 +1,4 @@
 /** Programs that are asked in lines of JSON. */
-
 import {
   type Processes,
   type ResourceFailure,

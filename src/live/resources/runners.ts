@@ -1,5 +1,4 @@
 /** Specs of resources for pools: programs, containers, and programs in the sandbox. */
-
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import {

@@ -1,5 +1,4 @@
 /** Sessions of HTTP services as resources for pools. */
-
 import {
   cancellation,
   type HttpFailure,

@@ -1,5 +1,4 @@
 /** The bubblewrap command line that isolates a program. */
-
 import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs'
 import { arch, release } from 'node:os'
 import { join } from 'node:path'

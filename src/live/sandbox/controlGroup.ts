@@ -6,7 +6,6 @@
  * which this user may change, with the controllers `memory` and `pids`. `systemd-run --user --scope
  * -p Delegate=yes` makes one, and so does a container with its own writable hierarchy.
  */
-
 import { randomBytes } from 'node:crypto'
 import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'

@@ -1,5 +1,4 @@
 /** The output of a program, of which a bounded part is kept. */
-
 import type { Readable } from 'node:stream'
 import type { SandboxText } from '@tandem-rl/base'
 

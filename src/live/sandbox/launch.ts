@@ -1,5 +1,4 @@
 /** A running program in a sandbox: its outputs, its end, and its termination. */
-
 import type { ChildProcess } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** Runs programs in bubblewrap, with limits. */
-
 import { availableParallelism } from 'node:os'
 import { isAbsolute, normalize } from 'node:path'
 import {

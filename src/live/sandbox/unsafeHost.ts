@@ -1,5 +1,4 @@
 /** Running a program without isolation: with limits of the shell, in a temporary folder. */
-
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'

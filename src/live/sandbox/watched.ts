@@ -5,7 +5,6 @@
  * second is exact for pages, and reads more. It decides if the first one exceeds the limit. A
  * process that hides from the second one counts as in the first.
  */
-
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statfsSync } from 'node:fs'
 import type { SandboxLimits, SandboxMemory } from '@tandem-rl/base'
 

@@ -1,5 +1,4 @@
 /** A call: a request with its waiting time, attempts and pauses. */
-
 import { type Cell, cell, child, type HttpFailure, type HttpReply, type HttpRequest, redact } from '@tandem-rl/base'
 import { type Either, isRight, left } from 'fp-ts/lib/Either.js'
 import type { ConnectionMessage } from './connections.js'

@@ -1,5 +1,4 @@
 /** The lifetime of a call, which ends by its deadline, its caller's signal, or the transport. */
-
 import type { Trouble } from './retry.js'
 import type { Timing } from './settings.js'
 

@@ -1,5 +1,4 @@
 /** Sends requests over HTTP. */
-
 import type { HttpEvents, HttpReply, Transport } from '@tandem-rl/base'
 import { isLeft, isRight, right } from 'fp-ts/lib/Either.js'
 import { type Callers, makeCallers, perform, type Read } from './call.js'

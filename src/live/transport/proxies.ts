@@ -1,5 +1,4 @@
 /** Proxies between this process and servers. */
-
 import { BlockList, isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
 import { redact, splitLogin } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** One attempt: a request on a connection, and its complete answer. */
-
 import { excerpt, type HttpRequest } from '@tandem-rl/base'
 import { type Either, left, right } from 'fp-ts/lib/Either.js'
 import type { ConnectionMessage, Connections } from './connections.js'

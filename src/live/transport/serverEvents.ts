@@ -1,5 +1,4 @@
 /** Server-sent events as they arrive. */
-
 import type { HttpEventItem, HttpEvents, HttpFailure } from '@tandem-rl/base'
 import { createParser, ParseError } from 'eventsource-parser'
 import { type Either, isRight, left, right } from 'fp-ts/lib/Either.js'

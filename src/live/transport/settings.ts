@@ -1,5 +1,4 @@
 /** The options of a transport, their checks and defaults. */
-
 import { type Key, keyFromSeed, redact, splitLogin } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { CircuitOptions } from './circuit.js'

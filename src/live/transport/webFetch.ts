@@ -1,5 +1,4 @@
 /** A `fetch` for protocol libraries, with closable connections and bounded responses. */
-
 import { splitLogin, type WebFetch } from '@tandem-rl/base'
 import {
   type Response as Answer,

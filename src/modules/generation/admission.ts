@@ -1,5 +1,4 @@
 /** The admission of requests to an engine: checked, given a ticket, and put in line. */
-
 import type { Clock } from '@tandem-rl/base'
 import type { TextTokenizer } from '@tandem-rl/text'
 import { type Either, isLeft, left } from 'fp-ts/lib/Either.js'

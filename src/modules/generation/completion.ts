@@ -1,5 +1,4 @@
 /** The sampling of one completion: the pure functions of `sampling` with their state. */
-
 import { child } from '@tandem-rl/base'
 import type { DecodeState } from '@tandem-rl/text'
 import { map } from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The engine's loop: runs step after step while there is work, and sleeps otherwise. */
-
 import { type Clock, errorMessage } from '@tandem-rl/base'
 import { isLeft, tryCatch } from 'fp-ts/lib/Either.js'
 import type { PauseMode } from '../../data/generation.js'

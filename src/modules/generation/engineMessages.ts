@@ -4,7 +4,6 @@
  * A stream is one request. The engine sends its events only as far as the owner has given credit,
  * so that at most a window of them is in transit, even for a slow reader.
  */
-
 import type { Failure } from '@tandem-rl/base'
 import type { Either } from 'fp-ts/lib/Either.js'
 import type {

@@ -1,5 +1,4 @@
 /** The generation engine of a model folder, for use on a thread of its own. */
-
 import { checkOptions, errorMessage, type Failure } from '@tandem-rl/base'
 import { type BackendName, type SelectOptions, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

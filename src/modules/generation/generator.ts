@@ -2,7 +2,6 @@
  * Samples a whole batch in lockstep on the engine's runner, lanes and token sampler, without its
  * scheduler. For requests that arrive over time, use `makeLLMEngine`.
  */
-
 import { child, type Key } from '@tandem-rl/base'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { SamplingParams } from '../../data/generation.js'

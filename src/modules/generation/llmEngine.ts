@@ -1,5 +1,4 @@
 /** The in-process generation engine: continuous batching over a decoder. */
-
 import { type Clock, checkOptions, errorMessage, type Memory } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import type { TextTokenizer } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** The generation engine of a decoder: its compiled runner, its weights and its adapters. */
-
 import { type Clock, checkOptions, type Failure, type Files, type Memory, problemList, refuse } from '@tandem-rl/base'
 import type { TextTokenizer } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** An engine on its own thread, so that generation never blocks the caller's event loop. */
-
 import {
   checkOptions,
   describe,

@@ -1,5 +1,4 @@
 /** The mutable scheduler of an engine, which decides when requests are computed. */
-
 import { errorMessage } from '@tandem-rl/base'
 import { type Either, isLeft, tryCatch } from 'fp-ts/lib/Either.js'
 import type { GenerationFailure } from '../../data/generation.js'

@@ -5,7 +5,6 @@
  * An adapter is a separate value: the base weights are never changed. Axis letters: R rank, I
  * inputs and O outputs of a projection.
  */
-
 import { type ConfigFailure, child, type Key, problemList, uniforms } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** PEFT's `adapter_config.json`. */
-
 import type { ConfigFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

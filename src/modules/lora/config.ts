@@ -1,5 +1,4 @@
 /** The settings of a LoRA adapter: ranks, scaling and adapted projections. */
-
 import { type ConfigFailure, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Projection } from '../transformer/config/description.js'

@@ -1,5 +1,4 @@
 /** Adapters in PEFT's folder layout: adapter_config.json and adapter_model.safetensors. */
-
 import { type ConfigFailure, checkOptions, type Files, type ModelFailure, modelFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** The projections of a decoder that an adapter can change. */
-
 import type { Projection } from '../transformer/config/description.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { HEAD } from '../transformer/params.js'

@@ -1,5 +1,4 @@
 /** Adapters in the format of engines: one rank and one scale for all modules. */
-
 import type { ConfigFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Chat formats for models without one: new models, and base models. */
-
 import type { ModelFailure } from '@tandem-rl/base'
 import type { TextTokenizer } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

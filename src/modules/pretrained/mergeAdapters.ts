@@ -1,5 +1,4 @@
 /** Models with adapters: their weights with the adapters merged. */
-
 import type { Files, HostArray, ModelFailure } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** The config of a model folder with the end tokens of all its files, and its sampling defaults. */
-
 import type { ConfigFailure, Files, ModelFailure } from '@tandem-rl/base'
 import { warn } from '@tandem-rl/base/host'
 import type { TextTokenizer } from '@tandem-rl/text'

@@ -2,7 +2,6 @@
  * Finds models by name: a folder, a run folder, a repository of the hub, or the built-in model, and
  * the base models of adapters.
  */
-
 import {
   describe,
   type FileFailure,

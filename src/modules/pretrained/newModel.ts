@@ -2,7 +2,6 @@
  * Makes untrained models: a decoder with random weights, a tokenizer trained on text, and a chat
  * template.
  */
-
 import { type ConfigFailure, checkOptions, child, type Key, type ModelFailure } from '@tandem-rl/base'
 import { harmless } from '@tandem-rl/base/host'
 import { type TokenizerProgress, trainBytePairEncoding } from '@tandem-rl/text'

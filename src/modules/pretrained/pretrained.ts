@@ -1,5 +1,4 @@
 /** Models in Hugging Face's folder layout: config, weights, tokenizer files, chat template. */
-
 import { type Calendar, checkOptions, type Files, type HostArray, type ModelFailure } from '@tandem-rl/base'
 import { liveCalendar } from '@tandem-rl/base/host'
 import {

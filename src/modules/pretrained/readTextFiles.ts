@@ -1,5 +1,4 @@
 /** Reads the files of a model's text side, with those that older versions of Transformers wrote. */
-
 import type { Files, ModelFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

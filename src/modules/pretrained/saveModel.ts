@@ -1,5 +1,4 @@
 /** Saves models in Hugging Face's folder layout. */
-
 import { checkOptions, type FileFailure, type Files } from '@tandem-rl/base'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'

@@ -2,7 +2,6 @@
  * An engine behind a wire in the place of one in this process: it samples, and leaves control to
  * the owner of the client.
  */
-
 import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'

@@ -1,5 +1,4 @@
 /** Several engines as one, with routing, failover, and withdrawal of failing members. */
-
 import { cancellation, checkOptions, errorMessage, untilAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'

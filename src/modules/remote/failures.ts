@@ -1,5 +1,4 @@
 /** Conversions of HTTP failures to failures of control and of generation. */
-
 import { type HttpFailure, parseJson } from '@tandem-rl/base'
 import { z } from 'zod'
 import type { EngineFailure } from '../../data/engineClient.js'

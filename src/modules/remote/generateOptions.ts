@@ -1,5 +1,4 @@
 /** Conversion of TorchRL's generation options to settings of a policy. */
-
 import { problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineSampling } from '../generation/policy/enginePolicy.js'

@@ -2,7 +2,6 @@
  * An `EngineClient` for an engine in this process or on a thread, so that policies, pools and
  * updaters treat all engines alike.
  */
-
 import { errorMessage } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** The members of an engine pool: who fails is withdrawn, checked, and readmitted. */
-
 import { ABORTED, type Changing, cancellation, errorMessage, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -2,7 +2,6 @@
  * Conversion between a Hugging Face `config.json` and the description of a decoder-only
  * transformer.
  */
-
 import type { ConfigFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Architecture, DecoderConfig } from './config/description.js'

@@ -7,7 +7,6 @@
  * segments' keys and values. Scoring a batch takes a prompt segment (G = 1) and a completion
  * segment that shares it; sampling takes a prompt segment and then segments of one token.
  */
-
 import {
   type AttentionSource,
   activate,

@@ -7,7 +7,6 @@
  * therefore runs in its own graphs: one forward, and one for recomputation and the backward pass.
  * Layers with equal arithmetic share them, so compilation takes less time as well.
  */
-
 import { type Jitted, jit, type ValueAndGrad, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Padding of ragged prompts and completions to the arrays of compiled functions. */
-
 import type { VaryingAxes } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Completions, distinctPrompts, sharedRows } from '../../data/completions.js'

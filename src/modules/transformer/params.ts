@@ -1,5 +1,4 @@
 /** The parameters of a decoder: named tensors in an immutable record, with Hugging Face's names. */
-
 import { child, type Key, normals } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import type { Norm, Projection } from './config/description.js'

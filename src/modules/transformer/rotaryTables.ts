@@ -1,5 +1,4 @@
 /** Cosines and sines of the rotary embeddings of a model. */
-
 import type { RotaryTable } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig, RopeScaling, RotaryDescription } from './config/description.js'

@@ -1,5 +1,4 @@
 /** The forward pass over given completions, for training and reference models. */
-
 import { MASKED } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from './config.js'

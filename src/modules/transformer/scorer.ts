@@ -1,5 +1,4 @@
 /** Compiled log-probabilities of given completions, in parts of bounded size. */
-
 import { gatherLogProbs, jit } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Advantages from the return of whole completions: the same value for every token. */
-
 import { checkOptions, meanOf, normOf, notAWeight, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Rewards of completions, token by token, on plain arrays in float64. */
-
 import { meanOf, normOf } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { DegenerateGroup } from './groupAdvantage.js'

@@ -2,7 +2,6 @@
  * Trajectories that were split into several rows, such as conversations with folded context:
  * rewards and advantages across the segments.
  */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

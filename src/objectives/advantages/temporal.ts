@@ -2,7 +2,6 @@
  * Advantages that differ from token to token. Masked tokens are skipped: the next unmasked token
  * follows immediately.
  */
-
 import { checkOptions } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Advantages of batches with a value function. */
-
 import { checkOptions } from '@tandem-rl/base'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'

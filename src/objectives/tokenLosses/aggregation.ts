@@ -1,5 +1,4 @@
 /** Aggregation of token losses to the loss of a batch. */
-
 import { refuse } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { masked, maskedSum } from '../../data/tensorDict/masked.js'

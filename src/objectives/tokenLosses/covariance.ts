@@ -2,7 +2,6 @@
  * Objectives that restrain the few tokens that change the entropy most: those with both a large
  * advantage and a large log-probability.
  */
-
 import { checkOptions } from '@tandem-rl/base'
 import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Estimators of the KL divergence from the log-probabilities of sampled tokens. */
-
 import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 

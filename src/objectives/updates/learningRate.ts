@@ -1,5 +1,4 @@
 /** The learning rate that an optimizer is configured with. */
-
 import { notAWeight, refuse, type Schedule } from '@tandem-rl/base'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Optimizer } from './optimizer.js'

@@ -1,5 +1,4 @@
 /** Optimizers as pairs of pure functions over named tensors. */
-
 import type { Schedule } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import type { Json } from '../../data/codecs/plainValues.js'

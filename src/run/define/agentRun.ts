@@ -1,5 +1,4 @@
 /** Builds a policy-gradient run of the user's own agent. */
-
 import { checkOptions, child, keyFromSeed, orThrow, refuse, visibleText } from '@tandem-rl/base'
 import { harmless } from '@tandem-rl/base/host'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'

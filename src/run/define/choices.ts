@@ -1,5 +1,4 @@
 /** Builds the parts of a run from settings. A setting left open takes the algorithm's default. */
-
 import { constant, cosine, keyFromSeed, linear, refuse, type Schedule, unknownName, warmUp } from '@tandem-rl/base'
 import { segmentAdvantage } from '../../collectors/segmentRows.js'
 import { REWARD_KL_FORMS, type RewardKLForm } from '../../data/rewardKL.js'

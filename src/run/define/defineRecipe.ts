@@ -1,5 +1,4 @@
 /** Definitions of recipes: whole ones, and short ones of a task or of the user's agent. */
-
 import { checkOptions, child, type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
 import type { z } from 'zod'
 import type { Without } from '../../data/needs.js'

@@ -1,5 +1,4 @@
 /** Exports the trained weights in the formats of other tools. */
-
 import type { FileContents } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { LocalLearner } from '../../learners/localLearner.js'

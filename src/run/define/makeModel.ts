@@ -1,7 +1,6 @@
 /**
  * Makes small models for new tasks: tokenizer and decoder from scratch, then supervised training.
  */
-
 import {
   type Clock,
   type ConfigFailure,

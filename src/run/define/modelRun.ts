@@ -1,5 +1,4 @@
 /** Builds the run of a model: sampler, rewards, reference, learner, memory estimate and exports. */
-
 import { checkOptions, child, type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'

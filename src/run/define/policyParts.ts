@@ -1,5 +1,4 @@
 /** Parts that runs of an environment and runs of the user's agent share. */
-
 import { orThrow } from '@tandem-rl/base'
 import { liveMachine } from '@tandem-rl/base/host'
 import type { WeightUpdater } from '../../collectors/weightSync.js'

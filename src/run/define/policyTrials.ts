@@ -1,5 +1,4 @@
 /** Trials of a policy-gradient run: separate learners on synthetic rows. */
-
 import { child, type Key, keyFromSeed, orThrow, uniforms } from '@tandem-rl/base'
 import { liveMachine } from '@tandem-rl/base/host'
 import { data, type Ragged, ragged } from '../../data/tensorDict/leaf.js'

@@ -1,5 +1,4 @@
 /** The reference model of a run's KL term, and the time that it takes. */
-
 import { liveClock } from '@tandem-rl/base/host'
 import type { LogProbModel } from '../../data/policy.js'
 import type { AnyLoss } from '../../objectives/loss.js'

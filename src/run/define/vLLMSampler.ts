@@ -1,5 +1,4 @@
 /** Samples on servers: `tandem serve` or vLLM. */
-
 import { checkOptions, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { vLLMUpdater } from '../../collectors/updaters/vLLMUpdater.js'

@@ -1,5 +1,4 @@
 /** Run folders of jobs on a Ray cluster. */
-
 import { describe, FailureError, type Files, type Locks, orThrow, parseJsonAs, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

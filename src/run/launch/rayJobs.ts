@@ -1,5 +1,4 @@
 /** A client of Ray's Jobs API. */
-
 import { errorMessage, parseJson, splitLogin } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Metrics of a collected batch, per trajectory and averaged. */
-
 import type { History } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import { rowLengths } from '../../data/tensorDict/leaf.js'

@@ -1,5 +1,4 @@
 /** Candidates for threads and micro-batches, and the choice among them by measured times. */
-
 import { median } from '@tandem-rl/base'
 import { z } from 'zod'
 

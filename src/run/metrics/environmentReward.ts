@@ -1,5 +1,4 @@
 /** The reward of an environment, before a run subtracts length and KL penalties from it. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'

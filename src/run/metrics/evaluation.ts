@@ -1,5 +1,4 @@
 /** Evaluators: named measurements of a run, each with its own environment and policy. */
-
 import { checkOptions, child, type Key, orThrow, refuse } from '@tandem-rl/base'
 import { lastMessage, textOf } from '@tandem-rl/text'
 import { LLMCollector } from '../../collectors/llmCollector.js'

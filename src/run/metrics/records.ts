@@ -1,5 +1,4 @@
 /** The records of a run: steps, evaluations, trajectories, and the final summary. */
-
 import type { EngineReport } from '@tandem-rl/tfjs-onnxruntime'
 import type { SamplingCounts } from '../../collectors/dynamicSampling.js'
 import { bestEvaluation, rankingScore, type ScoredEvaluation } from '../../data/runLayout.js'

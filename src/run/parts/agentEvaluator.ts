@@ -1,5 +1,4 @@
 /** Evaluates the user's agent: the same program on held-out tasks. */
-
 import { child, orThrow } from '@tandem-rl/base'
 import { lastMessage, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Rewards of the user's agent: from the row and the answer, or from what the program returned. */
-
 import type { Key } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import { appendMessage, History, message } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Plays groups of attempts of the user's agent, scores them, and makes batches of them. */
-
 import { child, countOf, describe, type Key, ownValue } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Asynchronous sampling: groups are played while the learner trains, within a staleness limit. */
-
 import { cell, type Key, orThrow } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Evaluators for runs that train on data sets: the loss on held-out rows. */
-
 import { checkOptions, orThrow } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { assign } from '../../data/tensorDict/merge.js'

@@ -1,7 +1,6 @@
 /**
  * Raters: parts of a run that add model outputs to a batch, such as values or log-probabilities.
  */
-
 import type { Failure } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

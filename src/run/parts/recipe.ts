@@ -1,5 +1,4 @@
 /** Recipes: functions from validated, documented settings to a run. */
-
 import { nearestName, unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

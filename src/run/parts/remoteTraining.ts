@@ -1,5 +1,4 @@
 /** Training on a server: what a run needs of it, and the settings that it can follow. */
-
 import { type Key, refuse } from '@tandem-rl/base'
 import type { WeightUpdater } from '../../collectors/weightSync.js'
 import type { LogProbModel, Policy, TokenAction, TokenPrompt } from '../../data/policy.js'

@@ -1,5 +1,4 @@
 /** Batches of data set rows, for runs that train without sampling. */
-
 import { checkOptions, describe, type Failure, formatKey, type Key, orThrow, refuse } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The parts of a training run, and the checks that they fit together. */
-
 import { checkOptions, type Failure, type FileContents, type Key, keyFromSeed, refuse } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { CollectedBatch } from '../../collectors/rollouts/turnRows.js'

@@ -1,5 +1,4 @@
 /** Samples completions of one question. */
-
 import { checkOptions, type Key } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Tasks that a run would both train on and evaluate. */
-
 import { plainNumbers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { IdentifiedRows } from '../../data/task.js'

@@ -1,5 +1,4 @@
 /** Batch sources: the interface between a run and the origin of its batches. */
-
 import type { Failure } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

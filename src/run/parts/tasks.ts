@@ -1,5 +1,4 @@
 /** The training and evaluation tasks of a run. */
-
 import { checkOptions, child, type Key, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

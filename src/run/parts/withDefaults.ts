@@ -1,5 +1,4 @@
 /** Overrides the defaults of shared settings. */
-
 import { unknownName } from '@tandem-rl/base'
 import { z } from 'zod'
 import type { SettingsSchema } from './recipe.js'

@@ -1,5 +1,4 @@
 /** The report of a run: one self-contained HTML page. */
-
 import {
   countOf,
   evenly,

@@ -1,7 +1,6 @@
 /**
  * The assets of the report. Bundles for browsers have `browser/reportAssets.ts` in its place.
  */
-
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import type { FileFailure, Files } from '@tandem-rl/base'

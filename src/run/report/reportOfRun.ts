@@ -1,5 +1,4 @@
 /** The report of a run folder at any time: of a run that trains, has ended, or was killed. */
-
 import { type FileFailure, type Files, parseJsonAs } from '@tandem-rl/base'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Saved batches of steps, for inspection and replay. */
-
 import { type FileContents, type FileFailure, type Files, parseJsonAs } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,7 +1,6 @@
 /**
  * Checkpoints: everything a run needs to resume exactly, in one folder that is written atomically.
  */
-
 import { type Digest, type FileFailure, type Files, fitSchema, type ModelFailure, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

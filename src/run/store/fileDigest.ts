@@ -1,5 +1,4 @@
 /** Digests of files, block by block. */
-
 import {
   type Digest,
   type FileFailure,

@@ -1,5 +1,4 @@
 /** Records the machine and engine of a run, on which its exact numbers depend. */
-
 import type { FileFailure, Files } from '@tandem-rl/base'
 import { commandLine, liveCalendar, platform, processorName, runtimeVersion } from '@tandem-rl/base/host'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'

@@ -1,5 +1,4 @@
 /** Run stores: folders that are opened for a new run or to resume one. */
-
 import { type Digest, differingSettings, type Files, type LockFailure, type Locks } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

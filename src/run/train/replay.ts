@@ -1,5 +1,4 @@
 /** Replays one step of a run from the state before it, without changing the run folder. */
-
 import { type Clock, countOf, FailureError, type FileFailure, type Files, orThrow } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'

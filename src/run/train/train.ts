@@ -1,5 +1,4 @@
 /** Runs a whole training run as a stream of events. */
-
 import {
   checkOptions,
   child,

@@ -1,5 +1,4 @@
 /** Records of trajectories: the turns of a collected batch as JSON values, with their tokens. */
-
 import { argumentsText, type History, type Message, textOf } from '@tandem-rl/text'
 import { type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'

@@ -2,7 +2,6 @@
  * Request bodies: JSON of limited size, depth and number of values, checked independently of what
  * the headers claim.
  */
-
 import { jsonSizeProblem, parseJson } from '@tandem-rl/base'
 import { writtenArguments } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Large bodies of requests, which are parsed, checked, rendered and encoded on another thread. */
-
 import type { ThreadPort, ThreadProgram } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { answerJobs, type JobFailure, type ThreadJobs, threadJobs } from '../../live/threadJobs.js'

@@ -1,5 +1,4 @@
 /** The user's own agent: its program runs against a server that captures what the model sampled. */
-
 import {
   ABORTED,
   type Cancellation,

@@ -2,7 +2,6 @@
  * A proxy for agents with the API of an ordinary server. It records what the engine sampled for
  * them.
  */
-
 import { type Clock, checkOptions, child, type Key } from '@tandem-rl/base'
 import { liveCalendar, liveClock, liveIds } from '@tandem-rl/base/host'
 import { table } from '@tandem-rl/text'

@@ -1,7 +1,6 @@
 /**
  * One call of a session, answered in the server's protocol and recorded as the engine sampled it.
  */
-
 import { type Clock, child, type Key } from '@tandem-rl/base'
 import { thoughtTagsOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

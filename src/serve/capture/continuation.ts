@@ -2,7 +2,6 @@
  * Going on from the tokens of an earlier answer: what the model wrote stays as it wrote it, and
  * only what is new is encoded.
  */
-
 import { joinInts } from '@tandem-rl/base'
 import {
   appendMessage,

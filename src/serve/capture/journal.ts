@@ -1,7 +1,6 @@
 /**
  * An append-only file of captured sessions. After a crash, every line is either whole or absent.
  */
-
 import {
   describe,
   type FileFailure,

@@ -1,5 +1,4 @@
 /** Runs a user's program on one task: a function, or a process. */
-
 import { joinBytes } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from '../../data/task.js'

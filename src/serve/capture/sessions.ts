@@ -1,5 +1,4 @@
 /** The sessions that a capture proxy knows: bounded in number, bytes and idle time. */
-
 import type { Changing, Clock, Key } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'

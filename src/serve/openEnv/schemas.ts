@@ -1,5 +1,4 @@
 /** JSON schemas of OpenEnv's messages, for checks and for the route `/schema`. */
-
 import type { ThreadPort } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Requests of Anthropic's Messages API as chat requests of OpenAI's form. */
-
 import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

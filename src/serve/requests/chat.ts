@@ -1,5 +1,4 @@
 /** Requests of `POST /v1/chat/completions`. */
-
 import {
   hasSpecialTags,
   lastMessage,

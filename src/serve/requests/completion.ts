@@ -1,5 +1,4 @@
 /** Requests of `POST /v1/completions`. */
-
 import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Fields shared by requests of several endpoints, their validation, and unsupported fields. */
-
 import { boundedList, naturalList, table } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

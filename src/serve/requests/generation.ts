@@ -1,5 +1,4 @@
 /** Runs checked requests in the engine: ids, abort, early failures, and complete results. */
-
 import { type DecodeState, decodeEnd, decodeNext } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type {

@@ -2,7 +2,6 @@
  * Conversations of requests: parsed from OpenAI's format, rendered by the model's template and
  * encoded.
  */
-
 import {
   boundedList,
   type ChatTemplate,

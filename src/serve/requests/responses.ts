@@ -1,5 +1,4 @@
 /** Requests of OpenAI's Responses API as chat requests. */
-
 import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Conversion of sampling fields to the engine's parameters, with vLLM's limits. */
-
 import { child, type Key, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineInfo, LogProbsMode, SamplingParams } from '../../data/generation.js'

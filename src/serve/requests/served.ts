@@ -1,5 +1,4 @@
 /** The configuration and state of a running server, including the requests in progress. */
-
 import { type Calendar, child, type Failure, type Ids, type Key } from '@tandem-rl/base'
 import type { ThoughtSetting, ToolCallFormat } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** The completions of a request, with the tasks that they answer. */
-
 import { indexOfText, parseJson, roundedNumber, type ThreadPort } from '@tandem-rl/base'
 import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

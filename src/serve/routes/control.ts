@@ -2,7 +2,6 @@
  * The endpoints of vLLM's development mode: pausing, aborting, loading weights, caches. They
  * require no key.
  */
-
 import { boundedList } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

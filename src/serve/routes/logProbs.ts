@@ -1,5 +1,4 @@
 /** Log-probabilities in the formats of each endpoint. */
-
 import type { TextTokenizer } from '@tandem-rl/text'
 import type { GeneratedToken, PromptLogProbs, TokenLogProb } from '../../data/generation.js'
 

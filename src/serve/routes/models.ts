@@ -1,5 +1,4 @@
 /** `/v1/models`, and loading and unloading of adapters at run time. */
-
 import { describe } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** The thread that reads large requests with prompts, by a tokenizer and template of its own. */
-
 import { orThrow, type ThreadPort } from '@tandem-rl/base'
 import {
   chatTemplate,

@@ -1,5 +1,4 @@
 /** Reads thoughts and calls of tools out of completions, whole or while they are streamed. */
-
 import {
   type ToolCallReader,
   type ToolDelta,

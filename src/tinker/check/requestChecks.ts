@@ -1,5 +1,4 @@
 /** Checks of requests: order, repetition, futures, clients at a time, checkpoints and refusals. */
-
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { isLeft } from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Calls of a Tinker server: requests that are sent again after troubles that may pass. */
-
 import { type Cell, cell, errorMessage, type Ids, redact, type Timers } from '@tandem-rl/base'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 

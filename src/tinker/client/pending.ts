@@ -1,5 +1,4 @@
 /** Requests whose results are fetched later. */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Connects to a Tinker server: sessions, models, samplers and checkpoints. */
-
 import { type Cell, cell, checkOptions, type Ids, redact, type Timers } from '@tandem-rl/base'
 import { liveIds, liveTimers } from '@tandem-rl/base/host'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'

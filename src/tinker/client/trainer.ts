@@ -1,5 +1,4 @@
 /** A model that is trained on a server: losses, optimizer steps and checkpoints, in order. */
-
 import type { Cell } from '@tandem-rl/base'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

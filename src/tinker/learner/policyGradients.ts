@@ -1,5 +1,4 @@
 /** Gradients of losses by log-probabilities, and rows as data of the protocol. */
-
 import { stopGradient, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

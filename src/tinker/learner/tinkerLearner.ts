@@ -1,5 +1,4 @@
 /** A learner whose model is trained by a Tinker server. */
-
 import { checkOptions, formatKey, type Key, type ModelFailure, parseJsonAs, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

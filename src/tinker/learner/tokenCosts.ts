@@ -1,5 +1,4 @@
 /** Tokens and costs of the steps of a run on a Tinker server. */
-
 import { cell, checkOptions, refuse } from '@tandem-rl/base'
 import { z } from 'zod'
 import type { TinkerClient } from '../client/tinkerClient.js'

@@ -1,5 +1,4 @@
 /** The JSON form of the Tinker protocol: schemas of requests and results, and their values. */
-
 import { boundedList, naturalList, numberList, table } from '@tandem-rl/text'
 import { z } from 'zod'
 import { TINKER_REQUEST_LIMITS as MOST } from './limits.js'

@@ -1,5 +1,4 @@
 /** The protobuf form of the Tinker protocol, package `tinker_public` of the Python SDK. */
-
 import {
   FailureError,
   type FormatFailure,

@@ -2,7 +2,6 @@
  * Bodies of requests. Those with data may be large, and are then read on another thread, so that
  * others are answered meanwhile.
  */
-
 import type { ThreadPort } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The losses that the server computes: sums over tokens, as the Tinker protocol defines them. */
-
 import { gatherLogProbs, stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { rowLogits } from '../../learners/steps/readout.js'

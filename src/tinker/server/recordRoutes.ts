@@ -1,5 +1,4 @@
 /** The routes of metadata: checkpoints, training runs, sessions and archives. */
-
 import { describe } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import {

@@ -2,7 +2,6 @@
  * A model that a client trains: its weights, gradients that wait for the optimizer, and Adam's
  * state.
  */
-
 import { type Failure, type Files, keyFromSeed } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

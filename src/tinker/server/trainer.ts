@@ -2,7 +2,6 @@
  * The arithmetic of training: compiled losses, gradients and optimizer steps for all models of one
  * decoder.
  */
-
 import { type Jitted, jit } from '@tandem-rl/tfjs-onnxruntime'
 import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

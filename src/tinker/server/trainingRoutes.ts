@@ -1,5 +1,4 @@
 /** The routes that train: models, losses, optimizer steps and checkpoints. */
-
 import { describe, type Failure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'

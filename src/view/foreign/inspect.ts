@@ -1,5 +1,4 @@
 /** Reader of Inspect's logs: `.eval`, a zip archive with a file for each sample. */
-
 import { type ByteSource, type Failure, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

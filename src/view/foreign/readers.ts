@@ -1,5 +1,4 @@
 /** Finds logs of other programs in folders. */
-
 import type { Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { agentEventsReader } from './agentEvents.js'

@@ -1,5 +1,4 @@
 /** New weights in the middle of completions of a real decoder. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

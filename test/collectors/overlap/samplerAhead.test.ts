@@ -1,5 +1,4 @@
 /** Groups that are sampled ahead, whatever is over first, fails or is called off. */
-
 import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

@@ -2,7 +2,6 @@
  * Conservation over a shared queue, under any interleaving of workers and trainers that die, and of
  * answers that are lost.
  */
-
 import { orThrow, type Timers } from '@tandem-rl/base'
 import { fakeClock, type ScriptedState } from '@tandem-rl/testing'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** A group queue against a model: lists of what was given, delivered and settled. */
-
 import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** A queue on a real Redis, whose connections break, whose memory is full, and which dies. */
-
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Laws of concurrent collection under every order of ends, failures, hangs and cancellations. */
-
 import type { Timers } from '@tandem-rl/base'
 import { type Fault, withFaults } from '@tandem-rl/testing'
 import fc from 'fast-check'

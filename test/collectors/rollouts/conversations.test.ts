@@ -2,7 +2,6 @@
  * Conversations of many turns with a tool, through real chat templates: tokens are appended, never
  * made again from text.
  */
-
 import { keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { type History, appendMessage as say, textTokenizer, toolResult, trainBytePairEncoding } from '@tandem-rl/text'

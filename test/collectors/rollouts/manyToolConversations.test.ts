@@ -2,7 +2,6 @@
  * 1,000 conversations with tools at once: every one is played to its end or called off, and nothing
  * stays behind.
  */
-
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'

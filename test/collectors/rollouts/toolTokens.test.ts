@@ -1,5 +1,4 @@
 /** Conversations with tools in tokens: tool output is appended and masked out of the loss. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

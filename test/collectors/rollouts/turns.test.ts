@@ -1,5 +1,4 @@
 /** Turns that are given out as they happen. */
-
 import { failNth, withFaults } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * A machine of states: whatever goes wrong in a push, all servers that may be sampled from have the
  * same weights, and know it.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

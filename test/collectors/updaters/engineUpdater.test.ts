@@ -1,5 +1,4 @@
 /** The contract of updaters, case by case, on scripted servers. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
 import fc from 'fast-check'

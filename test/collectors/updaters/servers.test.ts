@@ -1,5 +1,4 @@
 /** Pushes into `tandem serve` over real sockets, one of whose servers dies in the middle of one. */
-
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** Pushes of a real decoder into real engines. */
-
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** Workers and a trainer on one queue, in one process. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { fakeClock, type ScriptedState } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Notices of a trainer that waits for workers. */
-
 import { orThrow } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Choices of samplers, compared with TorchRL's numbers and by laws. */
-
 import { readFileSync } from 'node:fs'
 import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'

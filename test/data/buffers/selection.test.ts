@@ -1,5 +1,4 @@
 /** Selection of group members and of the next tasks. */
-
 import { readFileSync } from 'node:fs'
 import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'

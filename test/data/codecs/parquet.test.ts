@@ -2,7 +2,6 @@
  * Reading Parquet: files that pyarrow wrote (test/golden/generate/parquet.py), whole, cut and
  * damaged.
  */
-
 import { readFileSync } from 'node:fs'
 import { memoryBytes, optionalPackage, describe as sentence } from '@tandem-rl/base'
 import fc from 'fast-check'

@@ -2,7 +2,6 @@
  * Files that the reference implementation made, and what it says about broken ones.
  * `test/golden/generate/safetensors.py` made both.
  */
-
 import { readFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'

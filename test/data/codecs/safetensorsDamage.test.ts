@@ -1,5 +1,4 @@
 /** Damaged files give an error or a correct read, within the memory that the file needs. */
-
 import { checkLaws, codecLaws } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,7 +1,6 @@
 /**
  * Headers that no program of ours writes, with checksums that are right: law 86 for a hostile file.
  */
-
 import { crc32 } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Zip archives: methods of compression, and damaged archives. */
-
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'

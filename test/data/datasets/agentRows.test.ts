@@ -1,5 +1,4 @@
 /** Data sets of agents: AgentFly's JSON list, and what is wrong with bad rows. */
-
 import { orThrow } from '@tandem-rl/base'
 import { textOf } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'

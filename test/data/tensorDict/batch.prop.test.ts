@@ -1,5 +1,4 @@
 /** The first batch axis beside `tensorDictLaws`: order, empty axes, error messages. */
-
 import { anyTensorDict, type TensorDictRecipe } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

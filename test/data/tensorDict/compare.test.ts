@@ -1,5 +1,4 @@
 /** Reports of differences, and the tolerance for close numbers. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Batch elements that operations select, number by number, in every kind of leaf. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

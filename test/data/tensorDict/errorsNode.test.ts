@@ -1,5 +1,4 @@
 /** Exact error messages of making and reading a TensorDict. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** TensorDicts as text and as plain values, to the letter. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * Law 79: random programs of batch operations give what the same programs give on nested arrays, by
  * definition.
  */
-
 import { anyTensorDict } from '@tandem-rl/testing'
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

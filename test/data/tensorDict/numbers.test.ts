@@ -1,5 +1,4 @@
 /** Results of reductions and arithmetic, number by number. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

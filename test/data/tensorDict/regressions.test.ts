@@ -2,7 +2,6 @@
  * Traps of TensorDict 0.14, by the items of the list in the reference, and of our own earlier
  * versions: none of them is here.
  */
-
 import { discard, liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

@@ -2,7 +2,6 @@
  * Defects of Python's tensordict 0.14 with batch axes, by their numbers in the reference. Here each
  * is right or refused.
  */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Identity and sharing of results, and the order of their keys. */
-
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'

@@ -2,7 +2,6 @@
  * Cases of TensorDicts beside the laws of `tensorDictLaws`: messages of refusals, an oracle for law
  * 1, what is shown.
  */
-
 import { anyTensorDict } from '@tandem-rl/testing'
 import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Applicatives and tasks over leaves. */
-
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

@@ -2,7 +2,6 @@
  * States laws of TensorDicts on drawn values, in a scope, counting tensors; and the calls that must
  * be refused.
  */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'

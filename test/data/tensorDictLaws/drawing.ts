@@ -2,7 +2,6 @@
  * Arguments of TensorDict operations, drawn to fit the TensorDict at hand: paths, lists, orders,
  * masks, axes.
  */
-
 import { anyTensorDict, type TensorDictRecipe } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

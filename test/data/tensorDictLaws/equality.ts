@@ -1,5 +1,4 @@
 /** Laws 66 to 68, and 87: equality, specs, hashes, differences, plain values. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** Laws 23 to 25: flat keys and back. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'

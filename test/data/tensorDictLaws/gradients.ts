@@ -1,5 +1,4 @@
 /** The laws of gradients of TensorDicts: numbers 80 to 82. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

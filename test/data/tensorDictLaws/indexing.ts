@@ -1,5 +1,4 @@
 /** Laws 34 to 44: choosing batch elements. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Laws 45 to 51 and 64: several TensorDicts as one, and one as several. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { require } from '../../../packages/testing/src/law.js'

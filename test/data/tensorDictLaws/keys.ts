@@ -1,5 +1,4 @@
 /** Laws 15 to 22: taking keys apart and putting them together. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { require } from '../../../packages/testing/src/law.js'

@@ -1,5 +1,4 @@
 /** Laws 6 to 14: set, get, remove, modify under paths. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import fc from 'fast-check'
 import { require } from '../../../packages/testing/src/law.js'

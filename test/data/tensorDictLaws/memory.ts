@@ -1,5 +1,4 @@
 /** The laws of memory: numbers 75 to 79, for any operations on TensorDicts. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import { liveTensors, type Owned, own, ownedCount, scope, tensorsOf } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Laws 60 to 62: padding and its inverses. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'

@@ -1,7 +1,6 @@
 /**
  * Laws 1, 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them.
  */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import { liveTensors, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Laws 63 and 65: reductions of batch axes and features. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** Laws 52 to 59: batch axes merged, split, moved, added and removed. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import type fc from 'fast-check'
 import { require } from '../../../packages/testing/src/law.js'

@@ -2,7 +2,6 @@
  * Laws 69 to 74, and 78: nothing changes, what is untouched is shared, what is refused leaves
  * nothing.
  */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

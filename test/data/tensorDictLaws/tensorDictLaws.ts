@@ -1,5 +1,4 @@
 /** All laws of TensorDict, for any arbitrary of them. */
-
 import { anyTensorDict, type NumberedLaw, type TensorDictRecipe } from '@tandem-rl/testing'
 import type fc from 'fast-check'
 import type { TensorDictLawOptions } from './checking.js'

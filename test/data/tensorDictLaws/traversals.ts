@@ -2,7 +2,6 @@
  * Law 32: functions with effects over leaves, for applicatives that hold their results, for their
  * compositions, and for tasks.
  */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import { discard, liveTensors, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

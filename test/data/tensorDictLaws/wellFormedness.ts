@@ -1,5 +1,4 @@
 /** Laws 1 to 5: what a TensorDict is, and its batch shape. */
-
 import type { NumberedLaw, TensorDictRecipe } from '@tandem-rl/testing'
 import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'

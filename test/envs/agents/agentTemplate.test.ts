@@ -1,5 +1,4 @@
 /** Tokens of several agents in one conversation: each continues and trains on its own only. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { checkLaws, envLaws } from '@tandem-rl/testing'
 import { History as historyOf, message, type TokenSpan } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** A user who is played by a policy. */
-
 import { keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
 import { checkLaws, envLaws, policyFailure, scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { type History, History as historyOf, message, appendMessage as say, textOf, toolResult } from '@tandem-rl/text'

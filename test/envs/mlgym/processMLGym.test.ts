@@ -2,7 +2,6 @@
  * The bridge's protocol over real pipes: with a stand-in that speaks it, and with the bridge itself
  * over a stand-in of MLGym.
  */
-
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,4 @@
 /** The pool of resources: its laws under every order of events, and its errors. */
-
 import { type ResourceSpec, resourceFailure } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,7 +1,6 @@
 /**
  * Environments of tools and rewards: one for each conversation, given back whatever becomes of it.
  */
-
 import { keyFromSeed, orThrow, type ResourceSpec, resourceFailure } from '@tandem-rl/base'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'

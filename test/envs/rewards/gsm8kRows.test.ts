@@ -2,7 +2,6 @@
  * The real GSM8K, where its files are: every answer gets full marks for itself, and what the form
  * is worth for another number. Rows of the same kinds, which are ours, are checked everywhere.
  */
-
 import { existsSync, readFileSync } from 'node:fs'
 import { keyFromSeed, orThrow, permutation } from '@tandem-rl/base'
 import { History, message } from '@tandem-rl/text'

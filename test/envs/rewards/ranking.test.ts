@@ -1,5 +1,4 @@
 /** Rewards of tool use, of thoughts, and of a group that a judge compares. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { History, message, toolResult } from '@tandem-rl/text'

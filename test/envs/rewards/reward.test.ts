@@ -1,5 +1,4 @@
 /** Rewards whose arguments are found by name. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { History, message, textOf } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Origins that a browser may open. */
-
 import * as fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

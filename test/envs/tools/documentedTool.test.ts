@@ -1,5 +1,4 @@
 /** Tools whose schema is read from the types and the JSDoc of a function. */
-
 import { readFileSync } from 'node:fs'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Files of a conversation in the sandbox: each tool, its limits, and what is left behind. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Search in passages of this process, through the retrieval tool, and answer tools. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import Keyv from 'keyv'

@@ -1,5 +1,4 @@
 /** Tools outside the process in conversations: messages to the policy. */
-
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { keyFromSeed } from '@tandem-rl/base'
 import { message, type ToolCall, textOf } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Retrieval from a search engine over HTTP, with and without a cache. */
-
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,5 +1,4 @@
 /** Calls of one message: their order, their limits, and the error of each that fails. */
-
 import { keyFromSeed, limiter, uniform } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import type { ToolCall } from '@tandem-rl/text'

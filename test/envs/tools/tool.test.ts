@@ -1,5 +1,4 @@
 /** Tools made from a schema and a function. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import type { ContentPart } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Tools as a transform of an environment: what a message's calls make of the conversation, its state and its end. */
-
 import { keyFromSeed, limiter, orThrow, describe as told } from '@tandem-rl/base'
 import { checkLaws, envLaws, erased, scriptedHistoryPolicy, transformLaws } from '@tandem-rl/testing'
 import { History, type Message, message, appendMessage as say, type ToolCall, textOf } from '@tandem-rl/text'

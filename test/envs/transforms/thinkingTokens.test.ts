@@ -2,7 +2,6 @@
  * The text of a thinking prompt is never learned: what the tokens, the rows of a collector and the
  * gradients of a loss say.
  */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { chatTemplate, type TokenSpan } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** The algebra of transforms, on transforms that write down where they were. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { checkLaws, erased, transformLaws } from '@tandem-rl/testing'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'

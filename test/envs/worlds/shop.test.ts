@@ -1,7 +1,6 @@
 /**
  * The shop: its pages, its grades, and an episode of it through the tool, the reward and a rollout.
  */
-
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message, textOf } from '@tandem-rl/text'

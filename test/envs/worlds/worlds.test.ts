@@ -1,7 +1,6 @@
 /**
  * The household, the laboratory and chess: solutions reach the score, and no action breaks a world.
  */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

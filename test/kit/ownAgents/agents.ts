@@ -1,7 +1,6 @@
 /**
  * Agents as people write them, one per library. They know a base address, and nothing of Tandem.
  */
-
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import Anthropic from '@anthropic-ai/sdk'
 import { tool as langchainTool } from '@langchain/core/tools'

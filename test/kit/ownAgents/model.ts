@@ -1,5 +1,4 @@
 /** A tiny model that mostly guesses codes, and sometimes looks them up. */
-
 import { child, type Key, keyFromSeed, orThrow, uniform, uniformInteger } from '@tandem-rl/base'
 import { appendMessage, History, message, textOf, toolResult } from '@tandem-rl/text'
 import { type TaskSource, taskList } from '../../../src/data/task.js'

@@ -1,5 +1,4 @@
 /** Computed places and learned tokens of a policy step. */
-
 import { child, keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

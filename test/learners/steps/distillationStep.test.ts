@@ -2,7 +2,6 @@
  * Distillation: the loss of a step is that of `DistillationLoss` on the log-probabilities of both
  * models.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, it } from 'vitest'

@@ -2,7 +2,6 @@
  * Direct preference optimization: its loss is the pure one on the model's log-probabilities, and it
  * learns what is preferred.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** The division of a mini-batch, and updates with groups whose gradient is known to be zero. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

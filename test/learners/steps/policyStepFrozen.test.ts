@@ -1,5 +1,4 @@
 /** Training a part of a model: the rest is left alone, and costs nothing. */
-
 import { flatten, keyFromSeed, type Tree, unflatten } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
 import { isTensor } from '@tandem-rl/tfjs-onnxruntime'

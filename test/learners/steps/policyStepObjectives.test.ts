@@ -2,7 +2,6 @@
  * The training step with what objectives besides GRPO's need: advantages and weights by token,
  * another sampler, random numbers.
  */
-
 import { child, type Key, keyFromSeed, normals, uniforms } from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * PPO with a value head: the loss is that of policy and value on the model's output, and both
  * learn.
  */
-
 import { child, keyFromSeed, normals } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

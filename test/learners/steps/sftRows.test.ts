@@ -1,5 +1,4 @@
 /** Conversations as rows to learn from. */
-
 import { orThrow } from '@tandem-rl/base'
 import { requireLeft } from '@tandem-rl/testing'
 import { History, message } from '@tandem-rl/text'

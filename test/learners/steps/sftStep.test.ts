@@ -1,7 +1,6 @@
 /**
  * Supervised fine-tuning: its loss is the pure one on the model's log-probabilities, and it learns.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -2,7 +2,6 @@
  * Losses and gradients of the steps against those of TRL's trainers on a golden model:
  * `test/golden/generate/steps.py`.
  */
-
 import { readFileSync } from 'node:fs'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -2,7 +2,6 @@
  * Runners of resources: programs, containers by a stand-in for docker, sandboxes, and sessions of a
  * service.
  */
-
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { orThrow, type ResourceSpec } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'

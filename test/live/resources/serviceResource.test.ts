@@ -1,7 +1,6 @@
 /**
  * Sessions of an HTTP service as resources: their use, their failures, and that none is left open.
  */
-
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'

@@ -1,5 +1,4 @@
 /** Control groups for sandboxes, in a folder with the files of a hierarchy. */
-
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -2,7 +2,6 @@
  * Ways out of the sandbox, and ways to use this machine up. Each must be stopped and told, leave
  * nothing behind, and not disturb the next call.
  */
-
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { keyFromSeed } from '@tandem-rl/base'

@@ -2,7 +2,6 @@
  * Kernel objects that hold memory. A program that fills them is stopped at its memory limit, or the
  * kernel refuses to make them.
  */
-
 import type { SandboxEnd } from '@tandem-rl/base'
 import { afterAll, expect, it } from 'vitest'
 import { liveSandbox } from '../../../src/live/sandbox/liveSandbox.js'

@@ -2,7 +2,6 @@
  * The duties of a call besides the request: it waits for its turn, can be cancelled, keeps secrets,
  * and leaves nothing behind.
  */
-
 import type { HttpRequest } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'

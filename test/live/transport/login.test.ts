@@ -1,5 +1,4 @@
 /** Users and passwords in addresses: every client sends them, and no message has them. */
-
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { splitLogin } from '@tandem-rl/base'

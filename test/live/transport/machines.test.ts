@@ -1,5 +1,4 @@
 /** Laws of the pure parts: retries and their budget, circuits, rates. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

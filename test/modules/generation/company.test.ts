@@ -1,5 +1,4 @@
 /** The dependence of a row's numbers on the other rows of its batch. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'

@@ -2,7 +2,6 @@
  * The protocol over a channel between two ends in one thread: whatever readers do, they get what
  * the engine gives.
  */
-
 import { MessageChannel } from 'node:worker_threads'
 import { keyFromSeed, type ThreadPort } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'

@@ -1,5 +1,4 @@
 /** Memory of weights after prompts were computed with them. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { expect, it } from 'vitest'

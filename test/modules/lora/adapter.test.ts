@@ -2,7 +2,6 @@
  * Adapters as values: what they change, what they leave alone, and that all forms of one compute
  * the same.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'

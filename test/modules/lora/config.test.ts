@@ -1,5 +1,4 @@
 /** Projections that an adapter changes, its scale, and refused settings. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Adapters that PEFT wrote: the model computes with them here what it computed there. */
-
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import { liveFiles } from '../../../src/live/files.js'

@@ -2,7 +2,6 @@
  * Adapters in PEFT's folder layout: they come back as they were written, and what is wrong with a
  * folder is said by name.
  */
-
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** Configs with equal and with different arithmetic. */
-
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Base models, which have no chat template: refused with the way out, or given a format. */
-
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** End tokens: those of both configs, of the tokenizer, and of the chat template. */
-
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

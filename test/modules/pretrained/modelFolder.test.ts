@@ -1,5 +1,4 @@
 /** Models by name: folders, run folders, hub repositories, and the built-in model. */
-
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { type HostArray, type Hub, keyFromSeed, orThrow, describe as sentence } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'

@@ -1,5 +1,4 @@
 /** Models from scratch: every family is saved, loaded and sampled. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { History, message, renderText } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** The engine of a client: end tokens that the server may not know. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import type { EngineClient } from '../../../src/data/engineClient.js'

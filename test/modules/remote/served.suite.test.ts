@@ -1,5 +1,4 @@
 /** The policy suite on `tandem serve` over real sockets. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { afterAll, beforeAll } from 'vitest'
 import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'

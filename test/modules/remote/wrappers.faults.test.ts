@@ -2,7 +2,6 @@
  * A policy on three replicas, one of which is spoiled by a proxy: its rows equal those of a good
  * server, or it returns a failure without rows.
  */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { EngineClient } from '../../../src/data/engineClient.js'

@@ -1,5 +1,4 @@
 /** Batches of which only the places with tokens are computed: states, gradients and compiled graphs. */
-
 import { keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { gatherLogProbs, jit, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

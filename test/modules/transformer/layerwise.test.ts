@@ -1,7 +1,6 @@
 /**
  * Gradients layer by layer: those of the whole decoder, for what is trained and for nothing else.
  */
-
 import { keyFromSeed, uniformInteger } from '@tandem-rl/base'
 import { gatherLogProbs, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { liveTensors, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,7 +1,6 @@
 /**
  * Advantages of batches: the laws for every estimator, and equality with the functions on arrays.
  */
-
 import { advantageLaws, checkLaws, type RatedTurn, ratedBatch } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,5 +1,4 @@
 /** Advantages by functions of arrays and of batches. */
-
 import { advantageLaws, checkLaws, type RatedTurn, ratedBatch } from '@tandem-rl/testing'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'

@@ -2,7 +2,6 @@
  * Advantages against numbers that verl's functions give in float64: six completions of three
  * prompts, with gaps in two masks.
  */
-
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import {

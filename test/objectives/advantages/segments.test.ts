@@ -1,5 +1,4 @@
 /** Trajectories in several rows: the fixture of AgentFly, and what cuts must not change. */
-
 import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * Every policy loss, with any aggregation, divergences, bonus, weights and threshold, against
  * float64 on plain arrays: values and gradients.
  */
-
 import { valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

@@ -2,7 +2,6 @@
  * Optimizers against torch.optim, and Lion against its paper: five steps in float64 there and
  * float32 here.
  */
-
 import { readFileSync } from 'node:fs'
 import { jit } from '@tandem-rl/tfjs-onnxruntime'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

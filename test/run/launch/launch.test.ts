@@ -1,5 +1,4 @@
 /** Jobs on a Ray cluster: metrics in logs of other trainers, and jobs followed in a run folder. */
-
 import { readFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'

@@ -1,5 +1,4 @@
 /** The user's own agent: programs that work, fail, hang and go on after their end. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { chatTemplate } from '@tandem-rl/text'
 import { afterEach, describe, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * Agents with the clients that people have, over a real socket: what `captureApp` captured is what
  * the engine sampled.
  */
-
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import Anthropic from '@anthropic-ai/sdk'
 import { generateText, jsonSchema, streamText, tool } from 'ai'

@@ -2,7 +2,6 @@
  * The file of captured calls: what is read back is what was written, also after a write that was
  * cut off.
  */
-
 import { appendFileSync, existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { fileFailure } from '@tandem-rl/base'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** The endpoints of sessions, who may ask for them, limits, and calls that go wrong. */
-
 import { orThrow } from '@tandem-rl/base'
 import { chatTemplate } from '@tandem-rl/text'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
 /** `/v1/chat/completions`, as vLLM answers it. */
-
 import { orThrow } from '@tandem-rl/base'
 import { chatTemplate, MALFORMED_CALL, textTokenizer, trainBytePairEncoding, withToolPrompt } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** `/v1/responses` of `serveApp`: OpenAI's form of requests, answers, streams and errors. */
-
 import { orThrow } from '@tandem-rl/base'
 import { chatTemplate } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'

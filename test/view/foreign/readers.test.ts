@@ -1,5 +1,4 @@
 /** Logs of other programs, made with their packages by `test/golden/generate/foreignLogs.py`. */
-
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { orThrow } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** Requests about checkpoints over HTTP, on real runs. */
-
 import { readFileSync } from 'node:fs'
 import { liveTimers } from '@tandem-rl/base/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

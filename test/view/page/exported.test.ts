@@ -1,5 +1,4 @@
 /** Exported pages: opened from a file, without a server. */
-
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { liveTimers } from '@tandem-rl/base/host'
 import { beforeAll, expect, it } from 'vitest'

@@ -2,7 +2,6 @@
  * `tandem bench RECIPE`: measures the time and memory of a recipe's steps, and compares two
  * recipes.
  */
-
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { countOf } from '@tandem-rl/base'

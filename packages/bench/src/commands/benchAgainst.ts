@@ -6,7 +6,6 @@
  * do so while the other one is measured. New processes also bring the variation from process to
  * process into the confidence interval.
  */
-
 import { resolve } from 'node:path'
 import { median } from '@tandem-rl/base'
 import { CommandError, orFail, say } from 'tandem-rl/command'

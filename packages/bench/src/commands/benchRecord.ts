@@ -1,5 +1,4 @@
 /** The measurements of a recipe's steps, and the record that `tandem bench` prints. */
-
 import { median } from '@tandem-rl/base'
 import { host, liveUsage } from '@tandem-rl/base/host'
 import { liveTensors } from '@tandem-rl/tfjs-onnxruntime/scope'

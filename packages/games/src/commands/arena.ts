@@ -1,5 +1,4 @@
 /** `tandem arena`: games between players, with statistics and a report. */
-
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { print, printError } from '@tandem-rl/base/host'

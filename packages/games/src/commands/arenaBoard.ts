@@ -1,5 +1,4 @@
 /** TensorBoard files of `tandem arena`. */
-
 import { dirname } from 'node:path'
 import { describe } from '@tandem-rl/base'
 import { printError } from '@tandem-rl/base/host'

@@ -1,7 +1,6 @@
 /**
  * Progress and results of `tandem arena`: a bar on a terminal, lines otherwise, JSON with `--json`.
  */
-
 import { countOf, describe } from '@tandem-rl/base'
 import { print, printError } from '@tandem-rl/base/host'
 import cliProgress from 'cli-progress'

@@ -1,5 +1,4 @@
 /** Games as environments for language models: self-play, frozen opponents and fixed players. */
-
 import { checkOptions, child, formatKey, parseKey, refuse } from '@tandem-rl/base'
 import { History, type Message, message } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

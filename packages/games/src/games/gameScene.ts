@@ -1,5 +1,4 @@
 /** A game in play: what the replies of language models, fixed players and chance made of it. */
-
 import { child, type Key } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { drawChance, drawIndex, type Game, type GameState, playersOf } from './game.js'

@@ -1,5 +1,4 @@
 /** Games as text for language models: prompts, and actions read from replies. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { type Message, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

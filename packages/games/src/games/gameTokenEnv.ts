@@ -1,5 +1,4 @@
 /** Games as environments of token ids. */
-
 import { pipe } from 'fp-ts/lib/function.js'
 import { append, type Env, type TextEntries, type TokenAction, type TokenPrompt } from 'tandem-rl'
 import { type AgentSpeech, agentTemplate } from 'tandem-rl/agents'

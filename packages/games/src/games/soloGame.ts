@@ -1,5 +1,4 @@
 /** Games for one model, against fixed opponents, as environments of given tasks. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { type TaskSource, taskList } from 'tandem-rl'
 import type { EnvOfTask } from 'tandem-rl/envs'

@@ -1,5 +1,4 @@
 /** Games with the prompts and the action formats of TextArena. */
-
 import { checkOptions, unknownName } from '@tandem-rl/base'
 import { withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Metrics of the games in a batch. */
-
 import type { RowIdentity } from 'tandem-rl'
 import { type Data, find, get, type TensorDict } from 'tandem-rl/tensordict'
 import type { Game } from '../games/game.js'

@@ -1,5 +1,4 @@
 /** Runs of self-play: one policy in all seats, and old weights of it as opponents. */
-
 import { checkOptions, child, type Key, keyFromSeed, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

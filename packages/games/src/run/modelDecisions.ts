@@ -1,5 +1,4 @@
 /** The exact policy of a language model in a small game, by the probabilities of its replies. */
-
 import { checkOptions, orThrow } from '@tandem-rl/base'
 import { encodeRendered, History, message, render } from '@tandem-rl/text'
 import type { Evaluator, LogProbModel, ModelText } from 'tandem-rl'

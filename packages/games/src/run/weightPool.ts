@@ -1,5 +1,4 @@
 /** Weights of earlier updates, as opponents and as references. */
-
 import {
   checkOptions,
   child,

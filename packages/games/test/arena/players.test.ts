@@ -1,5 +1,4 @@
 /** Players: what they choose, what they refuse, and that they are pure in their keys. */
-
 import { child, keyFromSeed } from '@tandem-rl/base'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message, textOf } from '@tandem-rl/text'

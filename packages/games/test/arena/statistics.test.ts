@@ -1,5 +1,4 @@
 /** Intervals, ratings, baselines and exploitability, against published and simulated values. */
-
 import { child, keyFromSeed, meanInterval, uniform } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Tournaments: seats, shared chance, illegal moves, failures, and what an interruption leaves. */
-
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** Games: refused calls, chance from keys, text for language models. */
-
 import { child, keyFromSeed } from '@tandem-rl/base'
 import { message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

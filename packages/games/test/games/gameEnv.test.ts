@@ -1,5 +1,4 @@
 /** Games as environments: turns, chance, fixed players, illegal moves, rewards and prompts. */
-
 import { child, type Key, keyFromSeed, orThrow, uniformInteger } from '@tandem-rl/base'
 import { message, textOf } from '@tandem-rl/text'
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'

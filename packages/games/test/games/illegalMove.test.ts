@@ -1,5 +1,4 @@
 /** Consequences of illegal moves. */
-
 import { child, keyFromSeed } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import {

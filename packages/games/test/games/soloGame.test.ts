@@ -1,5 +1,4 @@
 /** Games of one model against fixed opponents, as servers of environments play them. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
 import { message, textOf } from '@tandem-rl/text'

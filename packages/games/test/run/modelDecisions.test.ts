@@ -1,5 +1,4 @@
 /** The exact policy of a model: its probabilities in each decision, and their NashConv. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'

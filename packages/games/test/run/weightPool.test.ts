@@ -1,5 +1,4 @@
 /** Pools of old weights: which versions are kept, drawn and restored. */
-
 import { writeFileSync } from 'node:fs'
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -2,7 +2,6 @@
  * The arguments of tool calls as JSON text. Values of JavaScript do not have all that a text has:
  * 1.0 is a float in Python and prints as one, and an integer beyond 2^53 would become another id.
  */
-
 import { isJsonObject, parseJson, parseWrittenJson, plainJson, type StrictJson, writeJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { ToolCall } from './history.js'

@@ -1,5 +1,4 @@
 /** Conversations as plain JSON, without loss: written conversations are read back equal. */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Conversations in the chat format of OpenAI's API, which most model servers accept. */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

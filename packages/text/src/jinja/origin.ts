@@ -7,7 +7,6 @@
  * result, and counts as own if no input has the same text and it occurs no more often than the
  * template wrote it. Everything else counts as input.
  */
-
 import { indexOfText } from '@tandem-rl/base'
 import { appendRanges, joinRanges, type TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'

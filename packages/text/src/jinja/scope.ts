@@ -1,5 +1,4 @@
 /** The scopes of names while a template runs, and the records of the run. */
-
 import { joinRanges, type TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
 import { ownText } from './origin.js'

@@ -6,7 +6,6 @@
  * values as JSON, ignores the argument of `strip`, keeps the names that a loop sets from one
  * iteration to the next, and cannot locate a message or a `generation` block in the output.
  */
-
 import type { TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
 import { given, ownText } from './origin.js'

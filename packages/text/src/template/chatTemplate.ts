@@ -8,7 +8,6 @@
  * for a message in its loop over the messages is the span of that message. A template that allows
  * neither is refused; spans are never guessed.
  */
-
 import { errorMessage, type TemplateFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type History, truncateHistory } from '../history/history.js'

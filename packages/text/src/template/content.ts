@@ -1,5 +1,4 @@
 /** Messages in the form that templates expect: that of the model hubs. */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { exactArguments } from '../history/argumentText.js'

@@ -1,5 +1,4 @@
 /** Rendering of a conversation whose last message stays open for its author to continue. */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateOutput } from '../jinja/template.js'

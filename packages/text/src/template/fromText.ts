@@ -2,7 +2,6 @@
  * Parsing of rendered text back to a conversation. A result is proven: rendering the conversation
  * again gives the same text.
  */
-
 import { isJsonObject, parseWrittenJson, type TemplateFailure, writeJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -5,7 +5,6 @@
  * A conversation with contents c1 ... cn then renders to: the opening of the first turn, c1, the
  * text between the roles of c1 and c2, c2, ..., cn, the end of the last turn.
  */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { History, type Message, message, type ToolCall } from '../history/history.js'

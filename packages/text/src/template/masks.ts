@@ -2,7 +2,6 @@
  * The parts of a rendered conversation that the assistant wrote, on which supervised training
  * computes its loss.
  */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type History, truncateHistory } from '../history/history.js'

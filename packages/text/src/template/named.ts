@@ -1,5 +1,4 @@
 /** The chat template of a model from its files. */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Tools in the system message, for chat templates that show none. */
-
 import type { TemplateFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ContentPart, History, type Message, message } from '../history/history.js'

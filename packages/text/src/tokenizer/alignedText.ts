@@ -5,7 +5,6 @@
  * range, an inserted one takes the range of the character before it, a removed one disappears with
  * its range.
  */
-
 import { tokenizerWork } from './budget.js'
 import { type FindMatches, replaceMatches } from './pattern.js'
 

@@ -1,7 +1,6 @@
 /**
  * Limits the work of encoding or decoding one text with the tokenizer of an untrusted model folder.
  */
-
 import { type Failure, FailureError, workCounter } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 

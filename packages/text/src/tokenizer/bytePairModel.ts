@@ -1,5 +1,4 @@
 /** Byte pair encoding: merges the pair of neighbors that was learned first, from the left. */
-
 import { tokenizerWork } from './budget.js'
 import { byteCharacters } from './bytePairEncoding.js'
 import type { ModelJson } from './files.js'

@@ -2,7 +2,6 @@
  * The schemas of `tokenizer.json` and `tokenizer_config.json`: each supported part by its type.
  * Other parts are refused by name.
  */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

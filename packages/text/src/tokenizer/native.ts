@@ -5,7 +5,6 @@
  * The Rust library is the npm package `tokenizers`, an optional peer dependency that is loaded on
  * demand. It uses all cores.
  */
-
 import { errorMessage, type FormatFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -5,7 +5,6 @@
  * Source   the order of steps and the offsets of tokens are those of Hugging Face tokenizers 0.23,
  *          `Tokenizer::encode`.
  */
-
 import { overlapTest, type TextRange } from '../textRange.js'
 import { type IsPlain, type Section, type Sought, tokenFinder } from './addedTokens.js'
 import { type AlignedText, original, originEnd, originStart } from './alignedText.js'

@@ -2,7 +2,6 @@
  * The pre-tokenizers of `tokenizer.json`, which split a text into pieces before the model splits
  * the pieces into tokens.
  */
-
 import { type AlignedText, mapCharacters, originStart, prepend, sliceAligned, substitute } from './alignedText.js'
 import { byteCharacters } from './bytePairEncoding.js'
 import type { SimplePreTokenizer, SplitBehavior } from './files.js'

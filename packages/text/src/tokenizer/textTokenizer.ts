@@ -1,5 +1,4 @@
 /** Converts text to token ids and back, as the tokenizer files of a model define. */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Rendered } from '../template/chatTemplate.js'

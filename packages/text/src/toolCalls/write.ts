@@ -1,5 +1,4 @@
 /** Rendering of tool calls in the format of a model family. */
-
 import {
   errorMessage,
   type FormatFailure,

@@ -1,5 +1,4 @@
 /** Numbers in arguments keep their spelling where they are shown or passed on. */
-
 import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

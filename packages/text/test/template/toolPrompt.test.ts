@@ -1,5 +1,4 @@
 /** Tools as text, for templates that show none. */
-
 import { orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

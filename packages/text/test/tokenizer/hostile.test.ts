@@ -1,5 +1,4 @@
 /** Untrusted tokenizer files: a text that would stall the process or exhaust memory fails. */
-
 import * as library from '@huggingface/tokenizers'
 import { FailureError } from '@tandem-rl/base'
 import fc from 'fast-check'

@@ -2,7 +2,6 @@
  * Two more judges: Transformers for what tokenizer_config.json changes, and
  * `@huggingface/tokenizers` for ids of ordinary text.
  */
-
 import { readFileSync } from 'node:fs'
 import * as library from '@huggingface/tokenizers'
 import { orThrow } from '@tandem-rl/base'

@@ -1,5 +1,4 @@
 /** Calls in the turns of chat templates. */
-
 import { readdirSync, readFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Calls that are written and read back. */
-
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

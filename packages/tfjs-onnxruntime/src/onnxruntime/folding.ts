@@ -3,7 +3,6 @@
  * hundred times as long, and every number of rows is another graph. Only operations whose results
  * are the same to the bit on every backend are folded.
  */
-
 import { type Attribute, type OutputSpec, sameShape, sizeOf, type Value } from './graph.js'
 import { makeArray, type OnnxArray } from './library.js'
 

@@ -5,7 +5,6 @@
  * computed together, later: `collect` walks from the requested values back to values that have
  * data, `graphKey` names the structure, and `encodeModel` writes it as an ONNX model.
  */
-
 import { type MessageWriter, protobufWriter } from '@tandem-rl/base'
 import type { DeviceTensor, ExternalData, OnnxArray, OnnxRuntime, OnnxType } from './library.js'
 import { type Origin, operationName } from './origin.js'

@@ -1,5 +1,4 @@
 /** Memory of a graph's values during a run, and the decision to keep it between runs. */
-
 import { type Graph, sizeOf, type Value } from './graph.js'
 import type { OnnxType } from './library.js'
 

@@ -1,7 +1,6 @@
 /**
  * The kernel call of tfjs that recorded an operation, and the error messages of failed operations.
  */
-
 import { errorMessage } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 

@@ -1,5 +1,4 @@
 /** Compiles graphs to onnxruntime sessions, caches and runs them, and collects statistics. */
-
 import {
   collect,
   type EncodedModel,

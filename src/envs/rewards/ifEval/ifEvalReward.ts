@@ -1,5 +1,4 @@
 /** The reward of IFEval: how many instructions a reply keeps. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { withoutThoughts } from '@tandem-rl/text'
 import type { IfEvalRow } from '../../../data/datasets/ifEval.js'

@@ -1,5 +1,4 @@
 /** Detection of a text's language. */
-
 import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'

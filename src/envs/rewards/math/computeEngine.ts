@@ -1,5 +1,4 @@
 /** A second opinion on answers: @cortex-js/compute-engine. */
-
 import { optionalPackage, type PackageFailure } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'

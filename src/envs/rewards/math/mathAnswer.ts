@@ -1,5 +1,4 @@
 /** Finds the answer to a mathematical problem in a reply. */
-
 import { withoutThoughts } from '@tandem-rl/text'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { boxedAnswer } from '../../../data/datasets/math.js'

@@ -1,5 +1,4 @@
 /** Makes a policy of any engine: in this process, on a thread, on a server, or a pool of them. */
-
 import {
   ABORTED,
   type Cancellation,

@@ -1,5 +1,4 @@
 /** Plans the requests for rows of prompts: truncation, grouping, numbering. */
-
 import { type Key, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { runStarts } from '../../../data/completions.js'

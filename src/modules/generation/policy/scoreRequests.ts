@@ -1,5 +1,4 @@
 /** Scores of given completions from an engine. The completion is sent as the end of a prompt. */
-
 import { joinInts, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'

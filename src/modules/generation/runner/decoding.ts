@@ -1,5 +1,4 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
-
 import type { HostArray } from '@tandem-rl/base'
 import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
 import type { Params } from '../../transformer/params.js'

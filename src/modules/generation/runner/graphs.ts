@@ -5,7 +5,6 @@
  * Axis letters: S rows, N tokens of several prompts one after another, C cached positions, K
  * key-value heads, Q query heads, H head size, V vocabulary, D features.
  */
-
 import {
   cachedAttention,
   decodeAttention,

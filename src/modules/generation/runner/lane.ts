@@ -2,7 +2,6 @@
  * Rows that are decoded together. Their keys and values are in growing arrays, dense in rows,
  * updated in place between steps.
  */
-
 import type { HostArray } from '@tandem-rl/base'
 import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
 import type { DecoderConfig } from '../../transformer/config.js'

@@ -1,5 +1,4 @@
 /** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of all lanes. */
-
 import type { HostArray } from '@tandem-rl/base'
 import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Sampling parameters: defaults and checks. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { GenerationFailure, SamplingParams } from '../../../data/generation.js'

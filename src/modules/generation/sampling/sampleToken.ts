@@ -1,5 +1,4 @@
 /** Chooses the next token of one row: a pure function on plain arrays. */
-
 import { type Key, uniform } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken, GenerationFailure, SamplingParams } from '../../../data/generation.js'

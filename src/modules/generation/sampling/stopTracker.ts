@@ -1,5 +1,4 @@
 /** The end of a completion, and its final text so far, as pure state transitions. */
-
 import { type DecodeState, decodeEnd, decodeNext } from '@tandem-rl/text'
 import type { FinishReason, SamplingParams } from '../../../data/generation.js'
 import { findStop, openLength, type StopMatcher, stopMatcher } from './stopStrings.js'

@@ -1,5 +1,4 @@
 /** Parses responses and errors of the AI SDK's language models. */
-
 import { errorMessage, problemList } from '@tandem-rl/base'
 import { messageOfCalls } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

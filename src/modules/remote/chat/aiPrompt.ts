@@ -1,5 +1,4 @@
 /** Conversations as prompts of the AI SDK's language models. */
-
 import { type FormatFailure, problemList } from '@tandem-rl/base'
 import {
   type ContentPart,

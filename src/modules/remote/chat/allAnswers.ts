@@ -1,5 +1,4 @@
 /** Answers to many requests of one call. */
-
 import { cancellation } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 

@@ -2,7 +2,6 @@
  * Actions of policies over a chat protocol: a message for each conversation, with the metadata of
  * the server.
  */
-
 import type { Message } from '@tandem-rl/text'
 import type { HistoryAction, SamplingRecord, StopReason } from '../../../data/policy.js'
 import { type Data, data, type Ragged, ragged } from '../../../data/tensorDict/leaf.js'

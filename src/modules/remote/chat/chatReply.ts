@@ -1,5 +1,4 @@
 /** Answers of `POST /v1/chat/completions`, as OpenAI, vLLM, SGLang and others write them. */
-
 import { ownValue, problemList } from '@tandem-rl/base'
 import {
   messageOfCalls,

@@ -1,5 +1,4 @@
 /** Requests of `POST /v1/chat/completions`. */
-
 import { type FormatFailure, type Key, uniformInteger } from '@tandem-rl/base'
 import { type History, historyToOpenAi, lastMessage, type OpenAiMessage } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

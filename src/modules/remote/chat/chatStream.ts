@@ -2,7 +2,6 @@
  * Streamed answers of `POST /v1/chat/completions`, joined to what the endpoint answers without
  * streaming.
  */
-
 import { errorMessage, type HttpEvents, type HttpFailure, parseJson } from '@tandem-rl/base'
 import { writtenArguments } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

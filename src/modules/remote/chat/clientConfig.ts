@@ -1,5 +1,4 @@
 /** Options of requests to a chat server: those of AgentFly's `ClientConfig`, and others. */
-
 import type { Transport } from '@tandem-rl/base'
 import type { ServingWeights } from '../../../data/engineClient.js'
 import type { SamplingRecord } from '../../../data/policy.js'

@@ -1,5 +1,4 @@
 /** Chat APIs in the form of OpenAI as policies. */
-
 import {
   type Cancellation,
   cancellation,

@@ -1,5 +1,4 @@
 /** Policies of models in this process. */
-
 import type { Failure } from '@tandem-rl/base'
 import { encodeRendered, render } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -2,7 +2,6 @@
  * Keys and addresses of providers: from the environment, or from a `.env` file, which never
  * overrides the environment.
  */
-
 import type { Environment, Failure, Files } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

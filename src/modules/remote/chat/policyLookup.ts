@@ -1,5 +1,4 @@
 /** The options, variables and results of looking up policies by name. */
-
 import type { Environment, Failure, Files, Hub, Packages } from '@tandem-rl/base'
 import type { History } from '@tandem-rl/text'
 import type * as TE from 'fp-ts/lib/TaskEither.js'

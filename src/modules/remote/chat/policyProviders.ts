@@ -1,5 +1,4 @@
 /** Policies of services: OpenAI, OpenRouter, and the providers of LiteLLM and the AI SDK. */
-
 import { errorMessage, type Failure, ownValue, unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Policies by name, as configurations of games and agents name them. */
-
 import { checkOptions, type Failure } from '@tandem-rl/base'
 import { liveEnvironment, packagesOf } from '@tandem-rl/base/host'
 import { message } from '@tandem-rl/text'

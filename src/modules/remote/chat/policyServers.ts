@@ -1,7 +1,6 @@
 /**
  * Policies of servers in a registry file: those that run, and those that are started for a model.
  */
-
 import { type Failure, type Files, unknownName } from '@tandem-rl/base'
 import { problemsOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Transfer of adapters to a server through a shared folder. */
-
 import { describe, type FileFailure, type Files, type HttpRequest, type Ids } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineFailure } from '../../../data/engineClient.js'

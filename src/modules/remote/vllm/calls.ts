@@ -2,7 +2,6 @@
  * Calls with small answers, which are checked by a schema. Changes are sent once; reads may be
  * retried.
  */
-
 import { type HttpFailure, type HttpReply, type HttpRequest, parseJsonAs, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

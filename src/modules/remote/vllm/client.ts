@@ -2,7 +2,6 @@
  * A vLLM server, or one with vLLM's protocol, as an engine: sampling, adapters, weights and control
  * over HTTP.
  */
-
 import { checkOptions, describe, type Files, type Ids } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Detection of a server's properties and abilities, once per connection. */
-
 import { type HttpFailure, type HttpRequest, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

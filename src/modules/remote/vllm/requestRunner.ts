@@ -1,5 +1,4 @@
 /** The running requests of a client: start, count, cancellation, close. */
-
 import { errorMessage, type Ids } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Sends one request and yields the events of its answer. */
-
 import { type HttpRequest, type Ids, parseJson, type Transport } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { GenerationEvent, GenerationRequest } from '../../../data/generation.js'

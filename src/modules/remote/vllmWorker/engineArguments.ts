@@ -1,5 +1,4 @@
 /** Conversion of engine arguments to the command line of `vllm serve`. */
-
 import { problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 

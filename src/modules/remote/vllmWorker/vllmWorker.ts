@@ -1,5 +1,4 @@
 /** A server process on this computer: start, health checks, supervision and stop. */
-
 import {
   ABORTED,
   cancellation,

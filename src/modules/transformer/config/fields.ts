@@ -2,7 +2,6 @@
  * Reads the fields of a `config.json`: interpreted ones and harmless ones. Others that may change
  * the arithmetic are refused; the rest is reported.
  */
-
 import { fitSchema } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** The parts that descriptions of several families share. */
-
 import type { Activation } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

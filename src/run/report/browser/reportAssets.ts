@@ -2,7 +2,6 @@
  * The assets of the report in a browser, in place of `../reportAssets.ts`: they are served in the
  * folder `report/` beside the page or worker.
  */
-
 import { errorMessage, type FileFailure, fileFailure } from '@tandem-rl/base'
 import { browser } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,7 +1,6 @@
 /**
  * Hostile replies that could hang a check. test/learning/ifEvalHostile.test.ts reads a megabyte.
  */
-
 import { History, message } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../../../src/data/datasets/ifEvalInstructions.js'

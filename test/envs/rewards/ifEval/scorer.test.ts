@@ -1,5 +1,4 @@
 /** Our rewards against those of TorchRL's IfEvalScorer (test/golden/generate/ifEvalScorer.py). */
-
 import { readFileSync } from 'node:fs'
 import { History, message } from '@tandem-rl/text'
 import { expect, it } from 'vitest'

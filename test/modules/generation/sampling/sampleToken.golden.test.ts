@@ -1,5 +1,4 @@
 /** The distributions of Transformers' logits processors: test/golden/generate/sampling.py. */
-
 import { readFileSync } from 'node:fs'
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'

@@ -2,7 +2,6 @@
  * Language models of the AI SDK as policies: the real provider over a real server, and the SDK's
  * own model for tests.
  */
-
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { child, keyFromSeed, type Timers } from '@tandem-rl/base'
 import { appendMessage, History, MALFORMED_CALL, type MediaSource, message, textOf, toolResult } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Server responses with content other than text. */
-
 import { requireRight } from '@tandem-rl/testing'
 import { textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

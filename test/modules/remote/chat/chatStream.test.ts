@@ -1,5 +1,4 @@
 /** Streamed answers of chat servers: as those without streaming, however a server writes them. */
-
 import type { ServerResponse } from 'node:http'
 import { keyFromSeed } from '@tandem-rl/base'
 import { History, message, textOf } from '@tandem-rl/text'

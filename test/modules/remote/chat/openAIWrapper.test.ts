@@ -2,7 +2,6 @@
  * Chat servers as policies: over a real server on a real socket, and through a proxy that spoils
  * answers.
  */
-
 import { child, keyFromSeed } from '@tandem-rl/base'
 import { History, message, textOf } from '@tandem-rl/text'
 import { afterAll, describe, expect, it } from 'vitest'

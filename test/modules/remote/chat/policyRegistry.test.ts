@@ -2,7 +2,6 @@
  * Policies by name: which there are, where their keys come from, and what is said of those that
  * cannot be had.
  */
-
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,4 @@
 /** Workers over real processes: `tandem serve` with a scripted engine, and shells that go wrong. */
-
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { afterAll, describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Games by the names that configurations use. */
-
 import { errorMessage, optionalPackage, unknownName } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import { pipe } from 'fp-ts/lib/function.js'

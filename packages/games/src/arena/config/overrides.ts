@@ -1,5 +1,4 @@
 /** Overrides such as `agents.player_0.model=hf_gpt2`, and the merge of configurations. */
-
 import { parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigProblem, configProblem } from './schema.js'

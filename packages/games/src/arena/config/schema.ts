@@ -1,5 +1,4 @@
 /** Configurations of the arena: their keys, games and players by name, and overrides. */
-
 import { type Failure, ownValue, unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Games and players of a configuration. */
-
 import { errorMessage, type Failure, keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

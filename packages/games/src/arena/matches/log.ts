@@ -1,5 +1,4 @@
 /** The log of a tournament: finished games and the moves of unfinished ones, as JSON lines. */
-
 import { type FileFailure, type Files, type FormatFailure, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Games between players, and tournaments of many games. */
-
 import { type Clock, child, type Key } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Plays the games of a tournament, several at a time, and continues an interrupted one. */
-
 import { type Clock, cancellation, checkOptions, type FileFailure } from '@tandem-rl/base'
 import { harmless, liveClock } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

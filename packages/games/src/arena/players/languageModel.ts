@@ -1,5 +1,4 @@
 /** Language models as players. */
-
 import { checkOptions } from '@tandem-rl/base'
 import { History, type Message, message, textOf } from '@tandem-rl/text'
 import { discard } from '@tandem-rl/tfjs-onnxruntime/scope'

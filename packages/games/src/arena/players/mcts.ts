@@ -1,5 +1,4 @@
 /** Monte Carlo tree search. */
-
 import { checkOptions, child, type Key, uniformInteger } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { drawChance, type Game, type GameState } from '../../games/game.js'

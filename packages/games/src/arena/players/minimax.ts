@@ -1,5 +1,4 @@
 /** A player that searches by minimax. */
-
 import { checkOptions, uniformInteger } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Players of the arena: random, search, tables, people, language models, and mixtures of them. */
-
 import type { Failure, Key } from '@tandem-rl/base'
 import type { Either } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Players without search: random, tables of probabilities, scripts, and mixtures. */
-
 import { child, uniformInteger } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { GamePolicy } from '../../games/exactValues.js'

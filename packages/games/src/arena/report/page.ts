@@ -1,5 +1,4 @@
 /** The report of a tournament: one self-contained HTML page. */
-
 import { fileURLToPath } from 'node:url'
 import { countOf, evenly, type FileFailure, type Files, htmlText, type Interval, scriptJson } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Sessions of a tournament in a folder: opened, continued, and finished with a report. */
-
 import { child, differingSettings, type Failure, type Files, keyFromSeed, type Locks, parseJson } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

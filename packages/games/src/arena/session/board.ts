@@ -1,5 +1,4 @@
 /** Games as events for trackers such as TensorBoard. */
-
 import type { TrackedEvent } from '@tandem-rl/tracking'
 import type { GameRecord } from '../matches/records.js'
 

@@ -1,5 +1,4 @@
 /** Finished games and their moves as Parquet files. */
-
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { encodeParquet, type PackageFailure, type ParquetColumn } from 'tandem-rl/files'
 import type { GameRecord } from '../matches/records.js'

@@ -2,7 +2,6 @@
  * The results of a tournament: players, seats, pairs, ratings, illegal moves, cost, and tests
  * against random play.
  */
-
 import { checkOptions, type Interval, meanInterval, median, quantile } from '@tandem-rl/base'
 import type { Game } from '../../games/game.js'
 import { ARENA_RESULTS_OPTIONS } from '../../optionKinds.js'

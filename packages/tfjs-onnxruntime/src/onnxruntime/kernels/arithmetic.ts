@@ -1,5 +1,4 @@
 /** Arithmetic that ONNX lacks or rounds differently, composed of several operations. */
-
 import type { OutputSpec, Value } from '../graph.js'
 import type { OnnxType } from '../library.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'

@@ -2,7 +2,6 @@
  * Kernels that work element by element: unary, binary with broadcasting, comparisons, selection,
  * casts.
  */
-
 import type { Value } from '../graph.js'
 import { ELEMENT_TYPE, sameShape } from '../graph.js'
 import type { OnnxType } from '../library.js'

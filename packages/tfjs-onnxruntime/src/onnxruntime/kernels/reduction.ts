@@ -1,5 +1,4 @@
 /** Kernels that reduce axes, and scans along an axis. */
-
 import { sizeOf, type Value } from '../graph.js'
 import type { Emitter, KernelAttributes, KernelRule, RuleTable } from '../rule.js'
 import { flagAttribute, integersAttribute, isFloat, normalizeAxes, numberAttribute } from '../rule.js'
