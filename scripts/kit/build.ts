@@ -7,7 +7,7 @@ import { PACKAGES, type Package } from './workspace.js'
 /** The names of the packages that a package depends on, its peers too. */
 const needsOf = ({ manifest }: Package): object => ({ ...manifest.dependencies, ...manifest.peerDependencies })
 
-/** Returns true if a package needs another one, and not the reverse: the kernel loads guests late. */
+/** Returns true if a package needs another one, and not the reverse: guests are loaded late. */
 const dependsOn = (each: Package, other: Package): boolean =>
   other.manifest.name in needsOf(each) && !(each.manifest.name in needsOf(other))
 
