@@ -6,6 +6,7 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { DOORS } from '../scripts/kit/doors.js'
 import { buildPrograms, workerOf } from '../scripts/kit/guidePrograms.js'
 import { buildTrainingPage } from '../scripts/make/page.js'
 import { recipePage, sitePage, sitePath, titleOf, withRunButton } from './markdown.js'
@@ -37,18 +38,18 @@ const run = (command: string, ...args: readonly string[]): void => {
 
 /** Writes the API reference, a page for each import path, and returns its sidebar. */
 const writeApi = (): readonly { readonly text: string; readonly link: string }[] => {
-  run('typedoc/bin/typedoc', '--options', join(SITE, 'typedoc.json'))
-  const doors = readdirSync(join(PAGES, 'api/doors')).map((name) => name.replace('.md', ''))
-  const rename = (path: string, title: string): void => {
-    const text = readFileSync(join(PAGES, path), 'utf8')
-    write(path, text.replace(/^# .*$/m, `# ${title}`))
-  }
-  rename('api/index.md', 'tandem-rl')
-  for (const door of doors) rename(`api/doors/${door}.md`, `tandem-rl/${door}`)
-  return [
-    { text: 'tandem-rl', link: '/api/' },
-    ...doors.map((door) => ({ text: `tandem-rl/${door}`, link: `/api/doors/${door}` })),
-  ]
+  const files = [...DOORS.values()].flatMap((file) => ['--entryPoints', join(ROOT, file)])
+  run('typedoc/bin/typedoc', '--options', join(SITE, 'typedoc.json'), ...files)
+  const pages = [...DOORS].map(([door, file]) => ({ door, name: file.replace(/(?:\/index)?\.ts$/, '') }))
+  const titled = (path: string, title: string): string =>
+    readFileSync(join(PAGES, path), 'utf8').replace(/^# .*$/m, `# ${title}`)
+  const list = pages.reduce(
+    (text, { door, name }) => text.replace(`[${name}](`, `[${door}](`),
+    titled('api/index.md', 'API'),
+  )
+  write('api/index.md', list)
+  for (const { door, name } of pages) write(`api/${name}.md`, titled(`api/${name}.md`, door))
+  return pages.map(({ door, name }) => ({ text: door, link: `/api/${name}` }))
 }
 
 const writePages = (): void => {
