@@ -3,12 +3,13 @@
  * `"tandem": { "commands": "./commands" }`: a module whose `commands` is a list of `CommandEntry`.
  * Packages of the project and those beside this one count if `tandem` is in their names.
  */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { errorMessage } from '@tandem-rl/base'
 import { printError } from '@tandem-rl/base/host'
+import { readRegularText } from '../live/files.js'
 import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { CommandError } from './failure.js'
@@ -39,9 +40,9 @@ interface Manifest {
 }
 
 /** Reads a package.json; empty if it is missing or no object. */
-const manifestAt = (path: string): Manifest => {
+const manifestAt = async (path: string): Promise<Manifest> => {
   try {
-    const value: unknown = JSON.parse(readFileSync(path, 'utf8'))
+    const value: unknown = JSON.parse(await readRegularText(path))
     return typeof value === 'object' && value !== null ? value : {}
   } catch {
     return {} // npm reports a broken package.json; here it only means no commands
@@ -72,12 +73,14 @@ interface Candidate {
 }
 
 /** Lists packages of the project in a folder, then those beside this package and below it. */
-const candidates = (folder: string): readonly Candidate[] => {
+const candidates = async (folder: string): Promise<readonly Candidate[]> => {
   const project = projectOf(folder)
   const root = fileURLToPath(new URL('../../', import.meta.url))
   const beside = join(root, 'package.json')
   return [
-    ...(project === undefined ? [] : dependenciesOf(manifestAt(project)).map((name) => ({ name, from: project }))),
+    ...(project === undefined
+      ? []
+      : dependenciesOf(await manifestAt(project)).map((name) => ({ name, from: project }))),
     ...[join(root, 'node_modules'), dirname(root)].flatMap(scopeIn).map((name) => ({ name, from: beside })),
   ].filter(({ name }, i, all) => MAY_HAVE_COMMANDS.test(name) && all.findIndex((each) => each.name === name) === i)
 }
@@ -101,7 +104,7 @@ const manifestPath = ({ name, from }: Candidate): string | undefined => {
 /** The commands of a package. A failure is a warning, because the other commands still work. */
 const commandsOf = async (candidate: Candidate): Promise<readonly CommandEntry[]> => {
   const manifest = manifestPath(candidate)
-  const { tandem, version: given } = manifest === undefined ? {} : manifestAt(manifest)
+  const { tandem, version: given } = manifest === undefined ? {} : await manifestAt(manifest)
   const path = tandem?.commands
   if (path === undefined) return []
   if (candidate.name.startsWith('@tandem-rl/') && given !== version)
@@ -126,7 +129,7 @@ const commandsOf = async (candidate: Candidate): Promise<readonly CommandEntry[]
  * Effects  imports their modules; warns on standard error about one that fails.
  */
 export const guestCommands = async (folder: string, taken: readonly string[]): Promise<readonly CommandEntry[]> => {
-  const found = (await Promise.all(candidates(folder).map(commandsOf))).flat()
+  const found = (await Promise.all((await candidates(folder)).map(commandsOf))).flat()
   return found.filter(({ name }, i) => !taken.includes(name) && found.findIndex((each) => each.name === name) === i)
 }
 

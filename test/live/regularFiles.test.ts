@@ -13,6 +13,7 @@ import { createServer, type Server } from 'node:net'
 import { type Files, sizeProblem } from '@tandem-rl/base'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
+import { SOURCE_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
 import { filesBelow, liveFiles } from '../../src/live/files.js'
 import { liveLocks, lockState } from '../../src/live/lock.js'
 import { loadText } from '../../src/modules/pretrained/pretrained.js'
@@ -100,7 +101,7 @@ describe('files', () => {
   })
 })
 
-/** Files of src that read files themselves, and what they read. */
+/** Sources that read files themselves, and what they read. */
 const READERS: Readonly<Record<string, string>> = {
   'src/live/lock.ts': 'files of /proc, beside the lock by `readRegularText`',
   'src/live/descriptors.ts': 'files of /proc',
@@ -117,9 +118,7 @@ const READERS: Readonly<Record<string, string>> = {
 describe('functions of Node that read files', () => {
   it('are called by a few files, and by all others through `Files`', () => {
     const own = /\b(?:readFile|readFileSync|createReadStream)\(/
-    const found = readdirSync('src', { recursive: true, encoding: 'utf8' })
-      .map((name) => `src/${name}`)
-      .filter((file) => file.endsWith('.ts') && own.test(readFileSync(file, 'utf8')))
+    const found = SOURCE_FOLDERS.flatMap(typeScriptBelow).filter((file) => own.test(readFileSync(file, 'utf8')))
     expect(found.sort()).toEqual(Object.keys(READERS).sort())
   })
 })
