@@ -55,10 +55,14 @@ class LongestFirst extends BaseSequencer {
  */
 const TIDY = /^test\/(cli|recipes|learning|run|view)\//
 
-/** Every command with every resource, signal or recipe, hundreds of schedules, 32 MiB for every route. */
+/**
+ * Every command with every resource, signal or recipe, hundreds of schedules, 32 MiB for every route,
+ * and commands and pages whose parts other tests run.
+ */
 const MATRICES = [
   ...['cli/exitCodes', 'cli/missingResources', 'cli/recipeTrust'],
   ...['collectors/workers/roles.prop', 'serve/hugeBodies'],
+  ...['cli/adapters', 'cli/calibrate', 'cli/changedInputs', 'learning/killResume', 'site/training'],
 ].map((name) => `test/${name}.test.ts`)
 
 const EXCLUDED = IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS, ...MATRICES] : []

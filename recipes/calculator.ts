@@ -1,7 +1,6 @@
 /**
  * Tool use by GRPO: over several turns, a model that mostly guesses learns to call a calculator.
  */
-
 import { appendMessage, History, message, toolResult } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'

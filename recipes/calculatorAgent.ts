@@ -1,5 +1,4 @@
 /** A tiny model that mostly guesses learns by GRPO to call a calculator. */
-
 import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { type AgentOptions, AsyncVerlConfig, AutoAgent, agentMonitor } from 'tandem-rl/agents'

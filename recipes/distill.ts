@@ -1,5 +1,4 @@
 /** On-policy distillation: a student samples, and a teacher scores every sampled token. */
-
 import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { supervisedCompletion } from 'tandem-rl/datasets'

@@ -1,5 +1,4 @@
 /** Direct preference optimization: trains a model on pairs of preferred and rejected answers. */
-
 import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { openRows, PREFERENCE_ROW, type PreferencePair, supervisedCompletion } from 'tandem-rl/datasets'

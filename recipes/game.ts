@@ -2,7 +2,6 @@
  * Any game by its name: self-play of any model, and an environment for other trainers.
  * Needs the package `@tandem-rl/games`.
  */
-
 import { gameNamed, gameRun, gameSettings, gameTokenEnv, seatTasks, soloGame, solveGame } from '@tandem-rl/games'
 import { minimaxStrategy, playersOf, policyStrategy, uniformGamePolicy } from '@tandem-rl/games/rules'
 import * as T from 'tandem-rl'

@@ -2,7 +2,6 @@
  * Kuhn poker by self-play: a model without a plan approaches an equilibrium.
  * Needs the package `@tandem-rl/games`.
  */
-
 import {
   anyGame,
   gameRun,

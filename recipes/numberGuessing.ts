@@ -1,5 +1,4 @@
 /** Number guessing by GRPO: in a game of several turns, a random guesser learns to follow hints. */
-
 import { appendMessage, History, message, textOf } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'

@@ -1,5 +1,4 @@
 /** Text reversal: a tokenizer and a model from scratch, supervised training, then GRPO. */
-
 import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'

@@ -1,5 +1,4 @@
 /** Reward model: trains a value head on a decoder to predict which of two answers is preferred. */
-
 import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { openRows, PREFERENCE_ROW, type PreferencePair, supervisedCompletion } from 'tandem-rl/datasets'

@@ -1,5 +1,4 @@
 /** Supervised fine-tuning on conversations; by default, on worked solutions of word problems. */
-
 import { History, message } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { CONVERSATION_ROW, openRows, supervisedCompletion } from 'tandem-rl/datasets'

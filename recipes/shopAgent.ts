@@ -1,5 +1,4 @@
 /** A tiny model that buys carelessly learns by GRPO to buy what was asked for. */
-
 import { History, type Message, message, textOf } from '@tandem-rl/text'
 import * as T from 'tandem-rl'
 import { AsyncVerlConfig, AutoAgent } from 'tandem-rl/agents'

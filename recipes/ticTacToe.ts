@@ -2,7 +2,6 @@
  * Tic-tac-toe: a model that makes random moves learns not to lose against perfect play.
  * Needs the package `@tandem-rl/games`.
  */
-
 import { gameRun, gameSettings, gameTokenEnv, type PromptScene, seatTasks, soloGame } from '@tandem-rl/games'
 import { ticTacToe as game, minimaxStrategy, policyStrategy, uniformGamePolicy } from '@tandem-rl/games/rules'
 import { History, message, textOf } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** Checks this project's environment and reward with the general laws for both. */
-
 import { checkLaws, envLaws } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
 import fc from 'fast-check'

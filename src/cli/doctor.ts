@@ -22,7 +22,7 @@ import { type EngineOptions, engineOptions, MODEL_HELP } from './options.js'
 import type { ProbeRequest, ProbeResult } from './probe.js'
 import type { SelfTest } from './selfTest.js'
 
-/** Install commands, with the version ranges of our package.json. */
+/** Install commands, with the version ranges of the backend's package.json. */
 const INSTALL: Readonly<Record<string, string>> = {
   '@tensorflow/tfjs-node-gpu': 'npm install @tensorflow/tfjs-node-gpu@~4.22.0',
   '@tensorflow/tfjs-node': 'npm install @tensorflow/tfjs-node@~4.22.0',

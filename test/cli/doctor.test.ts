@@ -71,13 +71,15 @@ describe('tandem doctor', () => {
     expect(result.stdout).toMatch(/^ {4}to install: npm install @tensorflow\/tfjs-node@/m)
   })
 
-  it('names for each package the version that the package asks for', async () => {
-    const { dependencies, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Readonly<
-      Record<'dependencies' | 'peerDependencies', Readonly<Record<string, string>>>
+  it('names for each package the version that the package of the backend asks for', async () => {
+    const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
+      readFileSync('packages/tfjs-onnxruntime/package.json', 'utf8'),
+    ) as Readonly<
+      Record<'dependencies' | 'optionalDependencies' | 'peerDependencies', Readonly<Record<string, string>>>
     >
     const source = readFileSync('src/cli/doctor.ts', 'utf8')
     for (const { packageName } of BACKEND_CANDIDATES) {
-      const range = { ...dependencies, ...peerDependencies }[packageName]
+      const range = { ...dependencies, ...optionalDependencies, ...peerDependencies }[packageName]
       expect(source).toContain(`npm install ${packageName}@${range}'`)
     }
   })

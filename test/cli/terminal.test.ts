@@ -1,7 +1,9 @@
 /** Text from elsewhere on a terminal: nothing that the terminal would obey. */
+
 import { spawn } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { SOURCE_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
 import { compiled } from '../kit/compiled.js'
 import { tandemOk, useTemporaryFolder } from '../kit/runs.js'
 import { writeRun } from '../kit/writtenRun.js'
@@ -85,13 +87,12 @@ const WRITERS: Readonly<Record<string, string>> = {
   'packages/games/src/commands/arenaDisplay.ts': 'a bar of numbers',
   'packages/tfjs-onnxruntime/src/ownership.ts': 'places in programs',
   'packages/base/src/host/browser/host.ts': 'the console of a page',
+  'packages/base/src/host/browser/output.ts': 'the console of a page',
   'src/run/define/agentRun.ts': 'visible text, also in pages',
 }
 
 it('is written to by a few files, and by all others through `print`', () => {
   const own = /^(?! *(?:\*|\/\/|\/\*\*)).*\b(?:process\.(?:stdout|stderr)|console\.(?:log|error|warn|info|debug))\b/m
-  const found = readdirSync('src', { recursive: true, encoding: 'utf8' })
-    .map((name) => `src/${name}`)
-    .filter((file) => file.endsWith('.ts') && own.test(readFileSync(file, 'utf8')))
+  const found = SOURCE_FOLDERS.flatMap(typeScriptBelow).filter((file) => own.test(readFileSync(file, 'utf8')))
   expect(found.sort()).toEqual(Object.keys(WRITERS).sort())
 })

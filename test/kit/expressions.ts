@@ -1,10 +1,8 @@
-/** Collects the regular expressions in `src`. */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+/** Collects the regular expressions in the sources of all packages. */
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import ts from 'typescript'
-
-const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url))
+import { SOURCE_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
 
 /** A regular expression and its file. */
 export interface Expression {
@@ -25,9 +23,8 @@ export const ALLOWED: ReadonlyMap<string, string> = new Map([
 
 /** Parses all source files. */
 export const parsedSources = (): readonly ts.SourceFile[] =>
-  readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.ts'))
-    .map((path) => join(SOURCES, path))
+  SOURCE_FOLDERS.flatMap(typeScriptBelow)
+    .map((path) => resolve(path))
     .map((path) => ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ES2022, true))
 
 /** Calls `f` for every node of a file. */

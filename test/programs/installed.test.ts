@@ -179,7 +179,8 @@ describe('a package of a user with an environment, a reward, a recipe and a comm
     await expect(npm.tandem(['dice', '101'])).rejects.toThrow('tandem: at most 100 throws')
     await writeFile(join(npm.folder, 'dice.ts'), `export { recipe } from 'tandem-dice/recipe'\n`)
     const small = ['--steps', '1', '--prompts', '2', '--group', '2', '--eval-tasks', '2', '--threads', '1']
-    await npm.tandem(['train', './dice.ts', ...small, '--out', 'diceRun'])
+    const few = ['--shared-tasks', 'allow'] // there are 36 throws
+    await npm.tandem(['train', './dice.ts', ...small, ...few, '--out', 'diceRun'])
     expect(existsSync(join(npm.folder, 'diceRun/report.html'))).toBe(true)
   })
 })
