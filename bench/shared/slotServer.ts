@@ -1,6 +1,6 @@
 /**
  * A scripted server with vLLM's protocol, as a process of its own: so many requests at a time, so many milliseconds for each token, the others
- * wait. It adds up how busy it is, and tells when its parent asks.
+ * wait. It adds up how busy it is, and sends the sum to its parent on request.
  *
  * Started by `fork`; the first message out is the port, each message in starts a new sum and is answered with the last one.
  */

@@ -5,6 +5,7 @@
 import { readFileSync, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { importPackage } from '@tandem-rl/base/host'
+import { readRegularText } from './files.js'
 
 const ROOT = new URL('../../', import.meta.url)
 
@@ -76,7 +77,7 @@ export const importUserModule = async (module: string): Promise<Readonly<Record<
   const [{ createJiti }, shared, guests] = await Promise.all([
     import('jiti'),
     sharedModules(),
-    guestModules(readFileSync(path, 'utf8')),
+    readRegularText(path).then(guestModules),
   ])
   return createJiti(import.meta.url, { fsCache: false, virtualModules: { ...guests, ...shared } }).import(path)
 }

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { DOORS } from '../../scripts/kit/doors.js'
 import { importUserModule, isUserModule } from '../../src/live/userModules.js'
+import { makePipe } from '../kit/pipes.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
@@ -26,6 +27,11 @@ describe('importUserModule', () => {
     const file = path('broken.ts')
     writeFileSync(file, 'export const x: number = missing\n')
     await expect(importUserModule(file)).rejects.toThrow('missing is not defined')
+  })
+
+  it('refuses a named pipe at once', async () => {
+    makePipe(path('pipe.ts'))
+    await expect(importUserModule(path('pipe.ts'))).rejects.toThrow()
   })
 })
 

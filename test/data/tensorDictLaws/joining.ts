@@ -86,7 +86,7 @@ const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictL
       64,
       'where chooses: between equals nothing, with the opposite condition the other; it commutes with indexing',
       (td, draw) => {
-        // `alike` gives three. onnxruntime's Where makes 0 of -0, so that there is none.
+        // `alike` gives three. onnxruntime's Where makes 0 of -0, so -0 is left out.
         const [a, b] = alike(unsigned(td), draw) as [TensorDict, TensorDict]
         const flags = drawMask(draw, rowsOf(td))
         const chosen = where(flags, a, b)

@@ -39,7 +39,7 @@ interface Program {
   readonly choices: readonly number[]
 }
 
-/** What each step gives, beginning with `td`. A step that refuses gives nothing. */
+/** Lists the result of each step, beginning with `td`, without steps that are refused. */
 const runProgram = ({ steps, choices }: Program, td: TensorDict): readonly TensorDict[] => {
   const made = [td]
   for (const choice of choices) {
