@@ -158,7 +158,10 @@ describe('a thread that dies', () => {
     ['memory', /ran out of memory/],
   ] as const)('by %s ends every open stream and refuses what comes later, saying why', async (how, reason) => {
     const engine = await onDevice({ death: { tokens: 40, how } }, { heapMegabytes: 32 })
+    await engine.pause({ mode: 'keep', cache: 'keep' }) // no stream spends the 40 tokens before the others begin
     const open = Array.from({ length: 3 }, (_, i) => eventsOf(engine.generate(endless(`${i}`))))
+    await expect.poll(async () => (await engine.metrics()).running).toBe(3)
+    await engine.resume()
     for (const events of await Promise.all(open)) {
       expect(events.at(-1)).toMatchObject({
         _tag: 'Failed',
