@@ -8,9 +8,8 @@
 import { basename } from 'node:path'
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
-import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { chromium, type Page } from 'playwright-core'
-import { runOpener } from '../../src/cli/viewedModel.js'
+import { storedRunOpener } from '../../src/cli/storedRun.js'
 import { liveFiles } from '../../src/live/files.js'
 import { version } from '../../src/live/version.js'
 import { modelDesk } from '../../src/view/modelDesk.js'
@@ -23,7 +22,7 @@ const run = basename(folder)
 /** A log of several agents at the same time. */
 const TEAM = 'test/golden/foreignTeam/traces.jsonl'
 
-const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: runOpener(() => selectBackend({})) })
+const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: storedRunOpener({}) })
 const server = orThrow(
   await startView({ files: liveFiles, timers: liveTimers, folders: [folder, TEAM], port: 0, version, models })(),
 )

@@ -80,7 +80,7 @@ const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => 
     const open = { run, source, clock: liveClock }
     try {
       using sampled = await sampleStep(open, { step: 0, position: source.position, klCoefficient: 0 })
-      for (const each of trajectoryRecordsOf(open, sampled)) {
+      for (const each of trajectoryRecordsOf(open.run, sampled)) {
         const text = `${each.query}\n${each.tokens.join('')}\n  reward ${each.reward}\n\n`
         print(flags.json === true ? `${JSON.stringify(each)}\n` : text)
       }

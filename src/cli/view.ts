@@ -1,19 +1,17 @@
 /** `tandem view`: a page about runs, served on this computer. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { liveTimers, print } from '@tandem-rl/base/host'
+import { liveTimers, print, printError } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
 import { liveFiles } from '../live/files.js'
 import { version } from '../live/version.js'
 import { modelDesk } from '../view/modelDesk.js'
 import { exportedPage, startView } from '../view/server.js'
 import { CommandError, orFail } from './failure.js'
-import { type EngineOptions, engineOptions, portNumber, startEngine } from './options.js'
-import { type TrustFlags, trustOption } from './recipeTrust.js'
-import { sayLine } from './serving.js'
-import { runOpener } from './viewedModel.js'
+import { portNumber } from './options.js'
+import { type StoredRunFlags, storedRunOpener, storedRunOptions } from './storedRun.js'
 
-interface ViewFlags extends EngineOptions, TrustFlags {
+interface ViewFlags extends StoredRunFlags {
   readonly port: number
   readonly export?: string
 }
@@ -28,16 +26,11 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
     print(`wrote ${flags.export}\n`)
     return
   }
-  let engine: ReturnType<typeof startEngine> | undefined
-  const openRun = runOpener(() => {
-    engine ??= startEngine(flags)
-    return engine
-  }, flags)
-  const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun })
+  const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: storedRunOpener(flags) })
   const server = await orFail(startView({ ...options, port: flags.port, models }))
   await new Promise<void>((done, failed) => {
     const stop = (): void => {
-      sayLine('')
+      printError('\n')
       server
         .close({ graceMs: 0, atLimit: async () => {}, cutMs: 0 })
         .then(models.close)
@@ -55,7 +48,6 @@ export const viewCommand = (): Command => {
     .argument('[folders...]', 'run folders, logs of other programs, or folders that hold some', ['runs'])
     .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(7788))
     .option('--export <file>', 'write one page that opens without a server, instead of serving')
-    .addOption(trustOption())
-  for (const option of engineOptions()) command.addOption(option)
+  for (const option of storedRunOptions()) command.addOption(option)
   return command.action((folders: readonly string[], flags: ViewFlags) => start(folders, flags))
 }

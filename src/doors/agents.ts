@@ -78,6 +78,7 @@ export {
 export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
 export { segmentRows } from '../collectors/segmentRows.js'
 export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../data/capture/agent.js'
+export { type CallForest, linkCalls } from '../data/capture/linking.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'

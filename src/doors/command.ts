@@ -20,6 +20,7 @@ export {
   type EngineOptions,
   engineOptions,
   nonNegativeNumber,
+  portNumber,
   positiveInteger,
   roundNumber,
   startEngine,
@@ -38,4 +39,5 @@ export {
 export type { LoadedRecipe } from '../cli/recipeFile.js'
 export { addRecipeFlags } from '../cli/recipeFlags.js'
 export { readSettingsFile } from '../cli/settingsFile.js'
+export { type StoredRunFlags, storedRunOpener, storedRunOptions } from '../cli/storedRun.js'
 export type { FollowedRun, OpenTracking, Tracking, TrackingFlags } from '../cli/tracking.js'

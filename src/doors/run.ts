@@ -1,7 +1,7 @@
 /**
  * For those who build on runs: the records and events of a run, its parts and settings in detail,
- * checkpoints, replay, evaluation and the settings that recipes share. `defineRun`, `train` and
- * `defineRecipe` are in the root.
+ * checkpoints, replay, evaluation, readers of run folders and the settings that recipes share.
+ * `defineRun`, `train` and `defineRecipe` are in the root.
  *
  * @module
  */
@@ -57,4 +57,8 @@ export {
   saveCheckpoint,
 } from '../run/store/loopCheckpoint.js'
 export type { RunRhythm } from '../run/store/options.js'
+export { type RunReader, type RunRecords, readRun } from '../run/store/runReader.js'
 export { type ReplayEvent, type ReplayOptions, replay } from '../run/train/replay.js'
+export { resampleStep } from '../run/train/resampleStep.js'
+export { evaluationKey } from '../run/train/train.js'
+export { trajectoryRecordsOf } from '../run/train/trajectoryRecords.js'

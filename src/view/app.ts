@@ -107,7 +107,7 @@ const COMPARED = 8
 const compareAnswer = async (runs: readonly ViewedRun[], names: string | null): Promise<CompareAnswer> => {
   const logs = await Promise.all(runs.map((run) => run.log()))
   const metrics = logs.map(columnsOf)
-  const settings = logs.map(({ config }) => new Map(flat(config.settings, '')))
+  const settings = logs.map((log) => new Map(flat(log.settings, '')))
   const paths = [...new Set(settings.flatMap((each) => [...each.keys()]))]
   return {
     runs: await Promise.all(runs.map((run) => runRow(run))),

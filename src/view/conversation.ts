@@ -1,6 +1,6 @@
 /** The texts of rollouts: conversations with their tokens, and the search in them. */
-import type { ReplyRecord, TrajectoryRecord } from '../run/metrics/records.js'
-import type { ViewedTurn } from './foreign/viewedTurn.js'
+import type { TrajectoryRecord } from '../run/metrics/records.js'
+import type { Reply, ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow, TokenRow, TurnRow } from './protocol.js'
 import { hasFailed } from './rowNumbers.js'
 
@@ -50,7 +50,7 @@ const tokensOf = (record: ViewedTurn): readonly TokenRow[] => {
 const AUTHORS: Readonly<Record<string, TurnRow['author']>> = { assistant: 'model', system: 'system', tool: 'tool' }
 
 /** Returns a message of the environment as a turn. Other roles than those above are users. */
-const replyTurn = ({ role, text, isError }: ReplyRecord): TurnRow => ({
+const replyTurn = ({ role, text, isError }: Reply): TurnRow => ({
   author: Object.hasOwn(AUTHORS, role) ? AUTHORS[role]! : 'user',
   text,
   toolCalls: [],

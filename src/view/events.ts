@@ -15,8 +15,8 @@ const eventText = (name: EventName, data: object): Uint8Array =>
 type Send = (name: EventName, data: object) => void
 
 const sizesOf = async (run: ViewedRun) => {
-  const { steps, evaluations, trajectoryBytes, status } = await run.log()
-  return { metrics: steps.length + evaluations.length, rollouts: trajectoryBytes, state: status }
+  const { steps, evaluations, trajectoryBytes, state } = await run.log()
+  return { metrics: steps.length + evaluations.length, rollouts: trajectoryBytes, state }
 }
 
 /** Sends what changed in the files of a run since the last look. Returns a function that stops. */

@@ -2,13 +2,11 @@
 import { describe, type Files } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { fileTimes } from '../live/fileTimes.js'
-import { runPaths } from '../run/store/runFolder.js'
 import type { ForeignLog } from './foreign/foreignLog.js'
 import type { FoundLog } from './foreign/readers.js'
 import { rolloutColumns } from './metricColumns.js'
 import { heldRollouts, type RolloutLog } from './rolloutLog.js'
-import type { RunLog } from './runLog.js'
-import type { ViewedRun } from './viewedRun.js'
+import type { RunLog, ViewedRun } from './viewedRun.js'
 
 /** A log that was read, or the reason why it cannot be. */
 interface OpenLog {
@@ -19,7 +17,7 @@ interface OpenLog {
 
 const NO_LOG: ForeignLog = { model: null, data: null, startedAt: null, settings: {}, turns: [] }
 
-const open = async (files: Files, { reader, place, paths }: FoundLog): Promise<OpenLog> => {
+const open = async (files: Files, { reader, paths }: FoundLog): Promise<OpenLog> => {
   const times = await Promise.all(paths.map(fileTimes))
   const read = await reader.read(files, paths)()
   const { model, data, startedAt, settings, turns } = E.isRight(read) ? read.right : NO_LOG
@@ -29,13 +27,16 @@ const open = async (files: Files, { reader, place, paths }: FoundLog): Promise<O
     rollouts,
     problem: E.isLeft(read) ? describe(read.left) : null,
     log: {
-      paths: runPaths(place),
+      recipe: null,
+      settings: { format: reader.format, model, dataset: data, ...settings },
+      parts: {},
+      command: null,
+      version: null,
+      machine: null,
+      state: 'finished',
       steps: [],
       evaluations: [],
-      machine: null,
-      lock: 'free',
-      status: 'finished',
-      config: { recipe: null, settings: { format: reader.format, model, dataset: data, ...settings }, run: {} },
+      best: null,
       checkpoints: [],
       batches: [],
       startedAt,
@@ -75,6 +76,7 @@ export const foreignRun = (
     files,
     access: 'read',
     log: async () => (await current()).log,
+    alarms: async () => [],
     note: async () => {
       const { problem } = await current()
       return { tags: [found().reader.format], ...(problem !== null && { note: `This log cannot be read: ${problem}` }) }

@@ -3,7 +3,7 @@ import { ownValue } from '@tandem-rl/base'
 import type { EvaluationRecord, StepRecord } from '../run/metrics/records.js'
 import type { MetricsAnswer, PhasesAnswer } from './protocol.js'
 import type { RowNumbers } from './rowNumbers.js'
-import type { RunLog } from './runLog.js'
+import type { RunLog } from './viewedRun.js'
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

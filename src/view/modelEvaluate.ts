@@ -9,7 +9,7 @@ import type { ViewedRun } from './viewedRun.js'
 
 /** The setting with the number of held-out tasks, changed if the recipe has it. */
 const changesOf = async (run: ViewedRun, tasks: number | undefined): Promise<Changes> => {
-  const { keep } = (await run.log()).config.settings
+  const { keep } = (await run.log()).settings
   const isThere = typeof keep === 'object' && keep !== null && 'evalTasks' in keep
   return tasks === undefined || !isThere ? {} : { 'keep.evalTasks': tasks }
 }

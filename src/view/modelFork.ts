@@ -6,7 +6,7 @@ import { LLMCollector } from '../collectors/llmCollector.js'
 import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { collectEvents } from '../modules/generation/generateAll.js'
+import { generateAll } from '../modules/generation/generateAll.js'
 import type { LocalLLMEngine } from '../modules/generation/llmEngine.js'
 import { enginePolicy } from '../modules/generation/policy/enginePolicy.js'
 import { localClient } from '../modules/remote/localClient.js'
@@ -150,7 +150,7 @@ async function* playedForks(fork: Fork, groups: RunGroups, task: number): AsyncG
     const collector = LLMCollector({ env: groups.env(task), policy: forkedPolicy(policy, fork), key })
     using collected = orThrow(await collector.collect(collector.start)()).batch
     const batch = collected.value as unknown as TensorDict // read by names
-    const log = heldRollouts(trajectoryRecordsOf({ run: model.run() }, { step: 0, batch, rated: batch }))
+    const log = heldRollouts(trajectoryRecordsOf(model.run(), { step: 0, batch, rated: batch }))
     const rollouts = (await log.rollouts()).slice(0, body.count - done)
     const turns = await log.turns(rollouts)
     for (const [i, { row }] of rollouts.entries())
@@ -171,7 +171,8 @@ async function* sampledForks({ body, start, model, engine, signal }: Fork): Asyn
   const prompt = Int32Array.from([...start.prompt, ...start.ids])
   const sampling = reportedSampling({ n: count, temperature, maxTokens: maxNewTokens, key: keyFromSeed(seed) })
   const request = { id: 'fork', prompt, sampling, adapter: null, cacheSalt: '' }
-  const { completions } = orThrow(await collectEvents(engine.generate(request, { signal }), count))
+  const [generated] = await generateAll(engine, [request], { signal })
+  const { completions } = orThrow(generated!) // one result per request
   for (const [index, { tokens, finishReason }] of completions.entries()) {
     const rows = [
       ...start.ids.map((id) => ({ id, text: model.text.tokenizer.decode([id], 'keep') })),

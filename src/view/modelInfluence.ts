@@ -1,24 +1,18 @@
 /** The rollouts whose gradients move a token's log-probability most, to first order. */
-import { orThrow } from '@tandem-rl/base'
 import { gatherLogProbs, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import { stepName } from '../data/runLayout.js'
-import { type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
-import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { type Data, type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
+import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
-import { moduleOfLora } from '../modules/transformer/applyLora.js'
 import { completionBatch } from '../modules/transformer/pack.js'
-import { temperedLogits } from '../modules/transformer/score.js'
+import { completionLogits } from '../modules/transformer/score.js'
 import { makeScorer } from '../modules/transformer/scorer.js'
-import { itemsAt, raggedAt } from '../run/metrics/batchEntries.js'
-import { readBatch } from '../run/store/batchFolder.js'
-import { runPaths } from '../run/store/runFolder.js'
+import { resampleStep } from '../run/train/resampleStep.js'
 import { rolloutId } from './foreign/viewedTurn.js'
 import type { ModelWork } from './modelDesk.js'
 import { runTemperature } from './modelProbability.js'
 import type { InfluenceLine, InfluenceRequest, ProgressLine } from './modelProtocol.js'
-import { withStepAfter } from './modelStep.js'
 import { findToken } from './modelTokens.js'
 import type { OpenModel } from './openModel.js'
 
@@ -33,12 +27,16 @@ interface BatchRow {
 
 /** Reads the completions of a batch. Throws RangeError for a batch without advantages. */
 const rowsOf = (batch: TensorDict): readonly BatchRow[] => {
-  const at = (...path: readonly string[]) => raggedAt(batch, path)
+  const at = (...path: readonly string[]) => {
+    const entry = find(batch, path)
+    return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? (entry as Ragged) : undefined // by its tag
+  }
   const [prompts, responses, advantages] = [at('tokens', 'prompt'), at('tokens', 'response'), at('advantage')]
   if (prompts === undefined || responses === undefined || advantages === undefined)
     throw new RangeError('the batch has no advantages: only policy-gradient runs have influences')
   const masks = at('masks', 'loss')
-  return (itemsAt<string>(batch, ['trajectoryId']) ?? []).map((trajectory, row) => {
+  const { items } = find(batch, ['trajectoryId']) as Data<string> // collectors that compute advantages write it
+  return items.toArray().map((trajectory, row) => {
     const ids = Array.from(raggedRow(responses, row))
     // Masks and advantages may also cover the prompt: they end where the response ends.
     const end = (rows: Ragged): readonly number[] => Array.from(raggedRow(rows, row)).slice(-ids.length)
@@ -58,17 +56,12 @@ interface StepBatch {
   readonly batch: InfluenceLine['batch']
 }
 
-const batchAfter = async (
-  { source: { files }, run: { folder } }: ModelWork,
-  model: OpenModel,
-  checkpoint: number,
-): Promise<StepBatch> => {
-  const saved = `${runPaths(folder).batches}/${stepName(checkpoint + 1)}`
-  if (orThrow(await files.exists(saved)())) {
-    using read = orThrow(await readBatch(files, saved)()).batch
-    return { rows: rowsOf(read.value), batch: 'saved' }
-  }
-  const rows = await withStepAfter(model, { files, folder, checkpoint }, async ({ rated }) => rowsOf(rated))
+const batchAfter = async (model: OpenModel, checkpoint: number): Promise<StepBatch> => {
+  const { reader } = model
+  using saved = await reader.savedBatch(checkpoint + 1)
+  if (saved !== null) return { rows: rowsOf(saved.value), batch: 'saved' }
+  await model.learnerAt(checkpoint)
+  const rows = await resampleStep(model.run(), { reader, checkpoint }, async ({ rated }) => rowsOf(rated))
   return { rows, batch: 'sampled' }
 }
 
@@ -81,7 +74,7 @@ interface Wanted {
 
 /** The names of the trained parameters: those of the adapter if there is one, else all. */
 const trainedNames = (weights: NamedTensors): readonly string[] => {
-  const adapter = Object.keys(weights).filter((name) => moduleOfLora(name) !== undefined)
+  const adapter = Object.keys(weights).filter((name) => name.includes('.lora_'))
   return adapter.length > 0 ? adapter : Object.keys(weights)
 }
 
@@ -105,10 +98,7 @@ export const tokenGradient = (
       )
       const trained = Object.fromEntries(trainedNames(weights).map((name) => [name, weights[name]!]))
       const { value, grads } = valueAndGrad(trained, (params) => {
-        const logits = temperedLogits({ ...weights, ...params }, config, {
-          batch,
-          inverseTemperature: tf.scalar(1 / temperature),
-        })
+        const logits = tf.div(completionLogits({ ...weights, ...params }, config, batch), tf.scalar(temperature))
         const logProbs = gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1]))
         return { value: tf.sum(tf.mul(logProbs, places)), aux: {} }
       })
@@ -217,14 +207,13 @@ const ranked = (
 
 /** Yields the influences of the rollouts of the step after a checkpoint on a token. */
 export const influenceLines = ({ checkpoint, ...place }: InfluenceRequest) =>
-  async function* (work: ModelWork): AsyncGenerator<ProgressLine | InfluenceLine> {
-    const { run, open } = work
+  async function* ({ run, open }: ModelWork): AsyncGenerator<ProgressLine | InfluenceLine> {
     yield { type: 'progress', message: 'opening the run' }
     const model = await open()
     const { turns, turn, token } = await findToken(run, place)
     const { prompt, ids } = turns[turn]! // found above
     yield { type: 'progress', message: `collecting the batch of step ${checkpoint + 1}` }
-    const { rows, batch } = await batchAfter(work, model, checkpoint)
+    const { rows, batch } = await batchAfter(model, checkpoint)
     await model.learnerAt(checkpoint)
     yield { type: 'progress', message: 'computing gradients' }
     const request = { prompt, ids: ids.slice(0, token + 1), temperature: await runTemperature(run) }

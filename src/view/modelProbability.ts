@@ -24,7 +24,7 @@ const requestedIds = async (run: ViewedRun, { text }: OpenModel, body: Probabili
 
 /** Returns the temperature of the run's sampling, at which its log-probabilities are recorded. */
 export const runTemperature = async (run: ViewedRun): Promise<number> => {
-  const { sampling } = (await run.log()).config.settings
+  const { sampling } = (await run.log()).settings
   const isRecord = typeof sampling === 'object' && sampling !== null && 'temperature' in sampling
   return isRecord && typeof sampling.temperature === 'number' ? sampling.temperature : 1
 }

@@ -7,9 +7,9 @@ import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { find } from '../data/tensorDict/tensorDict.js'
 import type { CompletionEntries } from '../objectives/lossRows.js'
 import type { AnyRun } from '../run/parts/run.js'
+import { resampleStep } from '../run/train/resampleStep.js'
 import type { ModelWork } from './modelDesk.js'
 import type { ProgressLine, ReplayLine, ReplayRequest } from './modelProtocol.js'
-import { withStepAfter } from './modelStep.js'
 import { openModel } from './openModel.js'
 
 type Numbers = Readonly<Record<string, number>>
@@ -52,14 +52,13 @@ const learned = async (run: AnyRun, batch: TensorDict): Promise<Numbers> => {
 /** Yields a step as recorded, repeated as it was, and repeated with settings changed. */
 export const replayLines = ({ checkpoint, settings }: ReplayRequest) =>
   async function* ({ source, run, open }: ModelWork): AsyncGenerator<ProgressLine | ReplayLine> {
-    const { files } = source
-    const place = { files, folder: run.folder, checkpoint }
     yield { type: 'progress', message: 'opening the run' }
     const changed = await openModel(source, run.folder, settings)
     try {
       await changed.learnerAt(checkpoint)
       const model = await open()
-      const both = await withStepAfter(model, place, async ({ batch }) => {
+      await model.learnerAt(checkpoint)
+      const both = await resampleStep(model.run(), { reader: model.reader, checkpoint }, async ({ batch }) => {
         model.spoil() // its learner trains now
         return { repeated: await learned(model.run(), batch), changed: await learned(changed.run(), batch) }
       })

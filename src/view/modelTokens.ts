@@ -2,7 +2,7 @@
 import { orThrow } from '@tandem-rl/base'
 import { encodeRendered, History, message, render } from '@tandem-rl/text'
 import type { GeneratedToken, PromptTokenLogProb, SamplingParams, TokenLogProb } from '../data/generation.js'
-import { collectEvents } from '../modules/generation/generateAll.js'
+import { generateAll } from '../modules/generation/generateAll.js'
 import type { LocalLLMEngine } from '../modules/generation/llmEngine.js'
 import { DEFAULT_SAMPLING } from '../modules/generation/sampling/params.js'
 import type { ModelText } from '../modules/pretrained/pretrained.js'
@@ -106,6 +106,7 @@ export const scoredTokens = async (
     cacheSalt: '',
     sampling: reportedSampling({ maxTokens: 1, topLogProbs: null, promptLogProbs: ALTERNATIVES, temperature }),
   }
-  const { promptLogProbs } = orThrow(await collectEvents(engine.generate(request, { signal }), 1))
+  const [generated] = await generateAll(engine, [request], { signal })
+  const { promptLogProbs } = orThrow(generated!) // one result per request
   return (promptLogProbs ?? []).slice(from).flatMap((each) => each ?? [])
 }

@@ -2,18 +2,17 @@
 import { type Files, orThrow } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { Json } from '../data/codecs/plainValues.js'
-import { stepName } from '../data/runLayout.js'
 import type { LocalLLMEngine } from '../modules/generation/llmEngine.js'
 import { modelEngine } from '../modules/generation/modelEngine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import type { AnyRun } from '../run/parts/run.js'
-import { runPaths } from '../run/store/runFolder.js'
+import { type RunReader, readRun } from '../run/store/runReader.js'
 
 /** New values of settings by dotted path. */
 export type Changes = Readonly<Record<string, Json>>
 
 /** Builds the run of a folder with its recipe, with some settings changed. */
-export type OpenRecipeRun = (folder: string, changes: Changes) => Promise<AnyRun>
+type OpenRecipeRun = (folder: string, changes: Changes) => Promise<AnyRun>
 
 /** The source of open runs. */
 export interface ModelSource {
@@ -23,6 +22,7 @@ export interface ModelSource {
 
 /** An open run. Nothing of it writes to the run folder. */
 export interface OpenModel extends Pick<Pretrained, 'config' | 'text'> {
+  readonly reader: RunReader
   /** Returns the run. Its learner has the weights of the last `learnerAt`. */
   readonly run: () => AnyRun
   /**
@@ -52,7 +52,12 @@ const modelOf = ({ record }: AnyRun): Pick<Pretrained, 'config' | 'text'> => {
 /** Requests that an engine of the viewer decodes at the same time. */
 const CONCURRENT = 32
 
-/** Opens the run of a folder. Throws what the recipe throws, also if it does not name its model. */
+/**
+ * Opens the run of a folder.
+ *
+ * Errors   throws RangeError if the folder holds no run or the recipe does not name its model, and
+ *          what the recipe throws.
+ */
 export const openModel = async (source: ModelSource, folder: string, changes: Changes = {}): Promise<OpenModel> => {
   let opened = await start(source, folder, changes)
   let engine: LocalLLMEngine | null = null
@@ -60,10 +65,14 @@ export const openModel = async (source: ModelSource, folder: string, changes: Ch
   /** The checkpoint in the learner, and the one in the policies; -1 for other weights. */
   let at = { learner: 0, policies: 0 }
   let hasBegun = false
-  const { checkpoints } = runPaths(folder)
   const end = async (): Promise<void> => {
     opened.initial.release()
     await opened.run.close()
+  }
+  const reader = await readRun(folder, source.files)
+  if (reader === null) {
+    await end()
+    throw new RangeError(`${folder} is not a run folder`)
   }
   const again = async (): Promise<void> => {
     await end()
@@ -74,12 +83,13 @@ export const openModel = async (source: ModelSource, folder: string, changes: Ch
   const restore = async (step: number): Promise<void> => {
     if (step === at.learner) return
     if (step === 0) return again()
-    orThrow(await opened.run.learner.restore(`${checkpoints}/${stepName(step)}`, source.files)())
+    orThrow(await opened.run.learner.restore(reader.checkpoint(step), source.files)())
     at = { ...at, learner: step }
   }
   try {
     const { config, text } = modelOf(opened.run)
     return {
+      reader,
       config,
       text,
       run: () => opened.run,

@@ -1,14 +1,8 @@
 /** Types of the requests and answers of the run viewer's API. */
 import type { Json } from '../data/codecs/plainValues.js'
-import type { ScoredEvaluation } from '../data/runLayout.js'
+import type { EvaluationRecord } from '../run/metrics/records.js'
+import type { RunRecords } from '../run/store/runReader.js'
 import type { EpisodeAgents } from './foreign/viewedTurn.js'
-
-/**
- * The state of a run. `running`: a process holds the folder's lock. Without a lock file, the log
- * changed within the last minute. `finished`: the run has a summary with that status. `stopped`:
- * neither.
- */
-export type RunState = 'running' | 'finished' | 'stopped'
 
 /** One run in the list of runs. */
 export interface RunRow {
@@ -20,7 +14,7 @@ export interface RunRow {
   readonly folder: string
   /** `null` for runs of a program. */
   readonly recipe: string | null
-  readonly state: RunState
+  readonly state: RunRecords['state']
   /** Steps done. */
   readonly step: number
   /** Planned steps, or `null` if the log does not contain them. */
@@ -47,7 +41,7 @@ export interface RunsAnswer {
 }
 
 /** An alarm with the folder of its saved batch. */
-export interface AlarmRow {
+interface AlarmRow {
   readonly alarm: string
   /** The step that raised it, and the first bad step. */
   readonly step: number
@@ -59,11 +53,6 @@ export interface AlarmRow {
   readonly batch: string | null
 }
 
-/** One evaluation. */
-interface EvaluationRow extends Omit<ScoredEvaluation, 'type'> {
-  readonly seconds: number
-}
-
 /** Answer of `GET /api/runs/:id`. */
 export interface RunAnswer extends RunRow {
   /** Nested settings of the recipe. */
@@ -73,7 +62,7 @@ export interface RunAnswer extends RunRow {
   /** Names that `metrics` accepts, such as `reward`, `update.entropy` and `parts.success`. */
   readonly metricNames: readonly string[]
   readonly alarms: readonly AlarmRow[]
-  readonly evaluations: readonly EvaluationRow[]
+  readonly evaluations: readonly Omit<EvaluationRecord, 'samples'>[]
   /** The best evaluation, or `null`. */
   readonly best: { readonly step: number; readonly name: string; readonly value: number } | null
   /** Steps whose checkpoints are in the folder, in order. */

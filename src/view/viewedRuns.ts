@@ -1,39 +1,33 @@
 /** The runs of some folders, with the answers about each. */
-import { errorMessage, type Files, orThrow, parseJsonAs } from '@tandem-rl/base'
-import { bestEvaluation } from '../data/runLayout.js'
-import { filesBelow } from '../live/files.js'
-import { recordedLimits, watchSteps } from '../run/metrics/alarms.js'
-import { runPaths } from '../run/store/runFolder.js'
+import { errorMessage, type Files } from '@tandem-rl/base'
+import { type RunReader, readRun } from '../run/store/runReader.js'
 import { type FoundLog, logInFile, logsInFolder } from './foreign/readers.js'
 import { foreignRun } from './foreignRun.js'
 import { columnsOf } from './metricColumns.js'
 import { readAnnotations, readNote } from './notes.js'
-import type { AlarmRow, Feature, RunAnswer, RunRow, RunState } from './protocol.js'
+import type { Feature, RunAnswer, RunRow } from './protocol.js'
 import { fileRollouts } from './rolloutLog.js'
-import { logConfigSchema, type RunLog, runLog } from './runLog.js'
-import type { ViewedRun } from './viewedRun.js'
+import type { RunLog, ViewedRun } from './viewedRun.js'
 
 /** Levels of folders below a given one in which runs are found. */
 const DEPTH = 3
 
 /** A run folder, or a log of another program. */
-type Found = { readonly place: string; readonly log: FoundLog | null }
-
-/** Checks for a run's config.json. Other programs have files of that name, too. */
-const isRun = async (files: Files, folder: string): Promise<boolean> => {
-  const text = await files.readText(`${folder}/config.json`)()
-  return text._tag === 'Right' && parseJsonAs(logConfigSchema, text.right)._tag === 'Right'
+interface Found {
+  readonly place: string
+  readonly opened: RunReader | FoundLog
 }
 
 const foundIn = async (files: Files, place: string, depth: number): Promise<readonly Found[]> => {
-  if (await isRun(files, place)) return [{ place, log: null }]
+  const run = await readRun(place)
+  if (run !== null) return [{ place, opened: run }]
   const names = await files.list(place)()
   if (names._tag === 'Left') {
     const log = await logInFile(files, place)
-    return log === null ? [] : [{ place, log }]
+    return log === null ? [] : [{ place, opened: log }]
   }
   const logs = await logsInFolder(files, place, names.right)
-  const found: Found[] = logs.map((log) => ({ place: log.place, log }))
+  const found: Found[] = logs.map((log) => ({ place: log.place, opened: log }))
   if (depth === 0) return found
   for (const name of names.right) {
     if (name.startsWith('.') || name === 'node_modules' || name.includes('.jsonl')) continue
@@ -52,19 +46,17 @@ const idOf = (folder: string, taken: ReadonlySet<string>): string => {
 /** The file of the index of a run's rollouts. The viewer makes it again at any time. */
 const indexPath = (folder: string): string => `${folder}/.view/rollouts.json`
 
-const viewedRun = (id: string, folder: string): ViewedRun => {
-  const files = filesBelow(folder)
-  return {
-    id,
-    folder,
-    files,
-    access: 'write',
-    log: runLog(files, folder),
-    note: () => readNote(files, folder),
-    ...fileRollouts(files, { path: runPaths(folder).trajectories, index: indexPath(folder) }),
-    annotations: () => readAnnotations(files, folder),
-  }
-}
+const viewedRun = (id: string, { folder, files, trajectories, records, alarms }: RunReader): ViewedRun => ({
+  id,
+  folder,
+  files,
+  access: 'write',
+  log: records,
+  alarms,
+  note: () => readNote(files, folder),
+  ...fileRollouts(files, { path: trajectories, index: indexPath(folder) }),
+  annotations: () => readAnnotations(files, folder),
+})
 
 /** Finds the runs in folders, again on each call. A run keeps its identifier. */
 export const viewedRuns = (files: Files, folders: readonly string[]): (() => Promise<readonly ViewedRun[]>) => {
@@ -72,25 +64,15 @@ export const viewedRuns = (files: Files, folders: readonly string[]): (() => Pro
   const logs = new Map<string, FoundLog>()
   return async () => {
     const found = (await Promise.all(folders.map((folder) => foundIn(files, folder, DEPTH)))).flat()
-    for (const { place, log } of found) {
-      if (log !== null) logs.set(place, log) // with the files that the folder has now
+    for (const { place, opened } of found) {
+      const isRun = 'records' in opened
+      if (!isRun) logs.set(place, opened) // with the files that the folder has now
       if (known.has(place)) continue
       const id = idOf(place, new Set([...known.values()].map((run) => run.id)))
-      const run = log === null ? viewedRun(id, place) : foreignRun(files, { id, log: () => logs.get(place)! })
-      known.set(place, run)
+      known.set(place, isRun ? viewedRun(id, opened) : foreignRun(files, { id, log: () => logs.get(place)! }))
     }
     return [...new Set(found.map(({ place }) => place))].map((place) => known.get(place)!) // set above
   }
-}
-
-/** A log that changed within this time belongs to an active run, in milliseconds. */
-const ACTIVE = 60_000
-
-const stateOf = ({ status, updatedAt, lock }: RunLog): RunState => {
-  if (lock === 'held') return 'running'
-  if (status === 'finished') return 'finished'
-  if (lock === 'stale') return 'stopped'
-  return updatedAt !== null && Date.now() - Date.parse(updatedAt) < ACTIVE && status === null ? 'running' : 'stopped'
 }
 
 const textOrNull = (value: unknown): string | null =>
@@ -133,39 +115,26 @@ export const runRow = (run: ViewedRun): Promise<RunRow> => readRow(run).catch((e
 
 const readRow = async ({ id, folder, ...run }: ViewedRun): Promise<RunRow> => {
   const [records, note] = [await run.log(), await run.note()]
-  const { settings, recipe, start } = records.config
+  const { settings, recipe, state, startedAt, updatedAt, command, version, machine } = records
   return {
     id,
     folder,
     name: note.name ?? folder.split('/').at(-1) ?? id,
-    recipe: recipe?.name ?? null,
-    state: stateOf(records),
+    recipe,
+    state,
     step: records.steps.at(-1)?.step ?? records.columns?.step.at(-1) ?? 0,
     steps: typeof settings.steps === 'number' ? settings.steps : null,
-    startedAt: records.startedAt,
-    updatedAt: records.updatedAt,
+    startedAt,
+    updatedAt,
     model: textOrNull(settings.model),
     data: textOrNull(settings.dataset) ?? (recipe === null ? null : 'generated'),
-    command: start?.command ?? null,
-    version: start?.version ?? null,
-    machine: records.machine,
+    command,
+    version,
+    machine,
     tags: note.tags ?? [],
     note: note.note ?? '',
     last: lastOf(records),
   }
-}
-
-const alarmsOf = async ({ files }: ViewedRun, log: RunLog): Promise<readonly AlarmRow[]> => {
-  if (log.steps.length === 0) return []
-  const saved = orThrow(await files.list(log.paths.alarms)())
-  const batchOf = (step: number): string | null => {
-    const name = `step-${String(step).padStart(6, '0')}`
-    return saved.includes(name) ? `alarms/${name}` : null
-  }
-  return watchSteps(log.steps, recordedLimits(log.config.settings)).alarms.map((alarm) => ({
-    ...alarm,
-    batch: batchOf(alarm.since) ?? batchOf(alarm.step),
-  }))
 }
 
 /** Returns everything about a run but its metrics and rollouts. */
@@ -176,7 +145,7 @@ export const runAnswer = async (run: ViewedRun): Promise<RunAnswer> => {
     await run.rollouts(),
     await run.annotations(),
   ]
-  const best = bestEvaluation(log.evaluations)
+  const { best } = log
   const partNames = [...new Set(rollouts.flatMap((each) => Object.keys(each.row.parts)))]
   const features: readonly Feature[] = [
     ...(run.access === 'write' ? (['write'] as const) : []),
@@ -184,12 +153,12 @@ export const runAnswer = async (run: ViewedRun): Promise<RunAnswer> => {
   ]
   return {
     ...row,
-    settings: log.config.settings,
-    parts: log.config.run,
+    settings: log.settings,
+    parts: log.parts,
     metricNames: Object.keys(columnsOf(log).columns),
-    alarms: await alarmsOf(run, log),
+    alarms: await run.alarms(),
     evaluations: log.evaluations.map(({ samples: _, ...evaluation }) => evaluation),
-    best: best === undefined ? null : { step: best.step, name: best.name, value: best.scores[best.score] ?? 0 },
+    best: best === null ? null : { step: best.step, name: best.name, value: best.scores[best.score] ?? 0 },
     checkpoints: log.checkpoints,
     batches: log.batches,
     rollouts: rollouts.length,

@@ -2,7 +2,7 @@
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { afterAll, afterEach, beforeAll } from 'vitest'
-import { runOpener } from '../../src/cli/viewedModel.js'
+import { storedRunOpener } from '../../src/cli/storedRun.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { HttpServer } from '../../src/live/httpServer.js'
 import { modelDesk } from '../../src/view/modelDesk.js'
@@ -15,7 +15,7 @@ import { useTrainingRuns } from './trainingRuns.js'
 export const useView = (folders: () => readonly string[]) => {
   let server: HttpServer
   // The tests have started the engine.
-  const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: runOpener(async () => undefined) })
+  const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: storedRunOpener({}) })
   afterEach(models.close)
   beforeAll(async () => {
     const options = { files: liveFiles, timers: liveTimers, folders: folders(), version: 'test', models }

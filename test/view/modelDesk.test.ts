@@ -14,6 +14,7 @@ import { writeRun } from '../kit/writtenRun.js'
 const RUN: ViewedRun = {
   ...{ id: 'first', folder: '/none', files: liveFiles, access: 'write', ...heldRollouts([]) },
   log: () => Promise.reject(new Error('it has no log')),
+  alarms: async () => [],
   note: async () => ({}),
   annotations: async () => new Map(),
 }

@@ -113,14 +113,14 @@ export interface EvaluationRecord extends ScoredEvaluation {
 type EvaluationSample = Pick<EvaluationResult, 'query' | 'completion' | 'score'>
 
 /** A tool call that the policy wrote. */
-export interface ToolCallRecord {
+interface ToolCallRecord {
   readonly name: string
   /** JSON text. */
   readonly arguments: string
 }
 
 /** A message that the environment appended after a turn, such as a tool's result. */
-export interface ReplyRecord {
+interface ReplyRecord {
   readonly role: string
   readonly text: string
   /** `true` for the result of a tool call that failed. */

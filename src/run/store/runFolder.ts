@@ -69,7 +69,7 @@ const UNFINISHED = /\.tmp-\d+-\d+$/
 const json: z.ZodType<Json> = z.json()
 
 /** Schema of `RunStart`. */
-export const startSchema = z.strictObject({
+const startSchema = z.strictObject({
   /** The time in ISO format. */
   at: z.string(),
   /** The version of Tandem. */
@@ -84,7 +84,7 @@ export const startSchema = z.strictObject({
 /** The start of a run: its time, command line, machine and versions. */
 export type RunStart = Readonly<z.infer<typeof startSchema>>
 
-const configSchema = z.strictObject({
+export const configSchema = z.strictObject({
   format: z.literal(2),
   /** The recipe that made the run, or `null` if a program made it. */
   recipe: z.strictObject({ name: z.string(), file: z.string().nullable() }).nullable(),

@@ -89,7 +89,7 @@ const keptBatch = (
   step: sampled.step,
   record,
   learned: learnedEntries(sampled.rated),
-  trajectories: trajectoryRecordsOf(open, sampled, { tokens }),
+  trajectories: trajectoryRecordsOf(open.run, sampled, { tokens }),
 })
 
 const isInterruption = (error: unknown): boolean =>
@@ -139,7 +139,7 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
   const kept = (): KeptBatch => keptBatch(open, sampled, { record, tokens })
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
-  const shown = trajectoryRecordsOf(open, sampled, { rows: shownRows(sampled.batch, trajectories), tokens })
+  const shown = trajectoryRecordsOf(open.run, sampled, { rows: shownRows(sampled.batch, trajectories), tokens })
   orThrow(await session.trajectories.append(shown)())
   if (store !== null && batchEvery !== undefined && record.step % batchEvery === 0)
     orThrow(await saveBatch(store.files, kept(), { folder: store.paths.batches, keep: batches })())

@@ -7,7 +7,8 @@ import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
 import { itemsAt, raggedAt } from '../metrics/batchEntries.js'
 import { rewardParts, textAt, trajectoryNumbers } from '../metrics/batchMetrics.js'
 import type { PromptRecord, TrajectoryRecord } from '../metrics/records.js'
-import type { OpenRun, SampledStep } from './step.js'
+import type { AnyRun } from '../parts/run.js'
+import type { SampledStep } from './step.js'
 
 /** Rows of a batch by trajectory and turn. */
 const keysOf = (td: TensorDict): readonly string[] => {
@@ -149,7 +150,7 @@ interface Described {
  * Returns records of the batch's trajectories, for all or some rows. Data set batches have none.
  */
 export const trajectoryRecordsOf = (
-  { run }: Pick<OpenRun, 'run'>,
+  { record }: Pick<AnyRun, 'record'>,
   { step, batch, rated }: Pick<SampledStep, 'step' | 'batch' | 'rated'>,
   { rows, tokens: trained }: Described = {},
 ): readonly TrajectoryRecord[] => {
@@ -163,7 +164,7 @@ export const trajectoryRecordsOf = (
   const reward = isTensorDict(next) ? find(next, ['reward']) : undefined
   const rewards = reward !== undefined && 'dataSync' in reward ? reward.dataSync() : []
   const parts = rewardParts(batch)
-  const { decode } = run.record
+  const { decode } = record
   const [turns, stops, versions] = ['turn', 'stopReason', 'policyVersion'].map((name) => itemsAt(batch, [name]))
   const exchange = exchangesOf(batch)
   const trainedOfKey = trainedBy(rated, trained, logProbs)

@@ -1,10 +1,9 @@
 /** Conversations of other programs as turns: each message of the model is one. */
-import type { ReplyRecord, ToolCallRecord } from '../../run/metrics/records.js'
-import type { ViewedTurn } from './viewedTurn.js'
+import type { Reply, TurnCall, ViewedTurn } from './viewedTurn.js'
 
 /** A message of a conversation. */
-export interface ForeignMessage extends ReplyRecord {
-  readonly toolCalls?: readonly ToolCallRecord[]
+export interface ForeignMessage extends Reply {
+  readonly toolCalls?: readonly TurnCall[]
   /** Recorded numbers and texts of the message's turn. */
   readonly turn?: Partial<ViewedTurn>
 }
@@ -18,7 +17,7 @@ export type SharedFields = Pick<
 
 const isModel = ({ role }: ForeignMessage): boolean => role === 'assistant'
 
-const replyOf = ({ role, text, isError }: ForeignMessage): ReplyRecord => ({
+const replyOf = ({ role, text, isError }: ForeignMessage): Reply => ({
   role,
   text,
   ...(isError === true && { isError }),

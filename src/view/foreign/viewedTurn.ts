@@ -1,5 +1,11 @@
 /** A turn of any log. */
-import type { ReplyRecord, TrajectoryRecord } from '../../run/metrics/records.js'
+import type { TrajectoryRecord } from '../../run/metrics/records.js'
+
+/** A message that is not of the policy. */
+export type Reply = NonNullable<TrajectoryRecord['replies']>[number]
+
+/** A tool call of a turn. */
+export type TurnCall = NonNullable<TrajectoryRecord['toolCalls']>[number]
 
 /** One agent of an episode. */
 export interface AgentLane {
@@ -27,7 +33,7 @@ export const rolloutId = ({ step, trajectoryId }: Pick<TrajectoryRecord, 'step' 
 /** A turn as the viewer shows it, with fields that only logs of other programs have. */
 export interface ViewedTurn extends TrajectoryRecord {
   /** Messages before the task, such as a system prompt. Default: none. */
-  readonly context?: readonly ReplyRecord[]
+  readonly context?: readonly Reply[]
   /** Sampled tokens, or characters if the log has no tokens. Default: the number of `tokens`. */
   readonly length?: number
   /** Default: `true` if the turn has no advantage. */
