@@ -7,15 +7,16 @@
 const ALLOWED = {
   base: [],
   text: ['base'],
+  host: ['base'],
   'tfjs-onnxruntime': ['base'],
-  live: ['base'],
-  data: ['base', 'tfjs-onnxruntime', 'text', 'live'],
-  envs: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live'],
-  modules: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live'],
+  live: ['base', 'host'],
+  data: ['base', 'tfjs-onnxruntime', 'text', 'host', 'live'],
+  envs: ['base', 'tfjs-onnxruntime', 'data', 'text', 'host', 'live'],
+  modules: ['base', 'tfjs-onnxruntime', 'data', 'text', 'host', 'live'],
   objectives: ['base', 'tfjs-onnxruntime', 'data'],
-  collectors: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'objectives', 'live'],
-  learners: ['base', 'tfjs-onnxruntime', 'data', 'text', 'modules', 'objectives', 'collectors', 'live'],
-  agents: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'collectors', 'live'],
+  collectors: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'objectives', 'host', 'live'],
+  learners: ['base', 'tfjs-onnxruntime', 'data', 'text', 'modules', 'objectives', 'collectors', 'host', 'live'],
+  agents: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'collectors', 'host', 'live'],
   run: [
     'base',
     'tfjs-onnxruntime',
@@ -27,10 +28,11 @@ const ALLOWED = {
     'collectors',
     'learners',
     'agents',
+    'host',
     'live',
   ],
-  tracking: ['base', 'doors'],
-  serve: ['base', 'tfjs-onnxruntime', 'data', 'text', 'live', 'modules', 'envs'],
+  tracking: ['base', 'host', 'doors'],
+  serve: ['base', 'tfjs-onnxruntime', 'data', 'text', 'host', 'live', 'modules', 'envs'],
   tinker: [
     'base',
     'tfjs-onnxruntime',
@@ -40,6 +42,7 @@ const ALLOWED = {
     'objectives',
     'collectors',
     'learners',
+    'host',
     'live',
     'serve',
   ],
@@ -54,10 +57,11 @@ const ALLOWED = {
     'learners',
     'run',
     'serve',
+    'host',
     'live',
   ],
-  games: ['base', 'tfjs-onnxruntime', 'text', 'doors', 'testing', 'tracking'],
-  bench: ['base', 'tfjs-onnxruntime', 'doors'],
+  games: ['base', 'host', 'tfjs-onnxruntime', 'text', 'doors', 'testing', 'tracking'],
+  bench: ['base', 'host', 'tfjs-onnxruntime', 'doors'],
   testing: ['base', 'tfjs-onnxruntime', 'text', 'doors'],
   cli: [
     'base',
@@ -72,6 +76,7 @@ const ALLOWED = {
     'serve',
     'tinker',
     'view',
+    'host',
     'live',
   ],
 }
@@ -105,13 +110,12 @@ const PACKAGES = {
     'tinker',
     'view',
     'cli/recipe',
-    'live/lock',
     'index',
     'games',
   ],
   hono: ['serve'],
-  '@hono/node-server': ['live/httpServer'],
-  ws: ['live/webSockets'],
+  '@hono/node-server': ['host/httpServer'],
+  ws: ['host/webSockets'],
   '@redis/client': ['collectors/queues/redisConnection'],
   'prom-client': ['serve/metrics', 'tracking/prometheus'],
   '@opentelemetry/api': ['tracking/openTelemetry'],
@@ -124,14 +128,14 @@ const PACKAGES = {
   '@cortex-js/compute-engine': ['envs/rewards/math'],
   eld: ['envs/rewards/ifEval'],
   'chess.js': ['games/arena/config/games', 'envs/worlds/chess'],
-  undici: ['live/transport'],
-  'eventsource-parser': ['live/transport'],
+  undici: ['host/transport'],
+  'eventsource-parser': ['host/transport'],
 }
 
 const rooms = Object.keys(ALLOWED)
 
 /** Rooms that are packages, below `packages`. */
-const PACKAGED = ['base', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking', 'bench']
+const PACKAGED = ['base', 'host', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking', 'bench']
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
 const pathOf = (place) => {
@@ -168,12 +172,12 @@ export default {
     {
       name: 'node-at-the-edge',
       comment:
-        'only live, the command line and the door to the native library touch Node; the report reads assets of a package',
+        'only host, live, the command line and the door to the native library touch Node; the report reads assets of a package',
       severity: 'error',
       from: {
         path: SOURCES,
         pathNot:
-          '^(src/(live|cli|run/report/reportAssets|view/server)|packages/(base/src/host/|games/src/(commands|arena/report/page)|bench/src/commands|tfjs-onnxruntime/src/onnxruntime/binding|tracking/src/command))',
+          '^(src/(live|cli|run/report/reportAssets|view/server)|packages/(base/src/host/|host/src/|games/src/(commands|arena/report/page)|bench/src/commands|tfjs-onnxruntime/src/onnxruntime/binding|tracking/src/command))',
       },
       to: { dependencyTypes: ['core'] },
     },

@@ -8,8 +8,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { median } from '@tandem-rl/base'
+import { liveTransport } from '@tandem-rl/host'
 import { Agent, request } from 'undici'
-import { liveTransport } from '../src/live/transport/liveTransport.js'
 
 const ANSWER = JSON.stringify({ ids: Array.from({ length: 200 }, (_, i) => i) })
 const BODY = { prompt: Array.from({ length: 500 }, (_, i) => i) }

@@ -1,7 +1,8 @@
 /** The model that comes with Tandem, in the files of a browser. */
+
+import { liveFiles } from '@tandem-rl/host'
 import { orThrow } from 'tandem-rl'
 import { EMBEDDED_MODEL } from '../src/live/embeddedModel.js'
-import { liveFiles } from '../src/live/files.js'
 
 const FILES = ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja']
 

@@ -1,15 +1,14 @@
-/** The pairs under "browser" in package.json: both files exist and export the same names. */
+/** The pairs under "browser" in each package.json: both files exist and export the same names. */
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { readSources } from '../scripts/kit/house.js'
+import { PACKAGES, SOURCE_FOLDERS, sourceOf } from '../scripts/kit/workspace.js'
 
-const { browser } = JSON.parse(readFileSync('package.json', 'utf8')) as {
-  readonly browser: Readonly<Record<string, string>> // the package's own file
-}
-
-const sourceOf = (file: string): string => file.replace('./dist', 'src').replace(/\.js$/, '.ts')
-
-const PAIRS = Object.entries(browser).map(([node, web]) => [sourceOf(node), sourceOf(web)] as const)
+const PAIRS = PACKAGES.flatMap((each) =>
+  Object.entries(each.manifest.browser ?? {}).map(
+    ([node, web]) => [sourceOf(each, node), sourceOf(each, web)] as const,
+  ),
+)
 
 /** Names that only files of Node use, or that nothing in a bundle for browsers uses. */
 const NODE_ONLY: readonly string[] = [
@@ -21,6 +20,7 @@ const NODE_ONLY: readonly string[] = [
   'readRegularText',
   'temporaryName',
   'writeWhole',
+  'streamOutput',
 ]
 
 const valuesOf = (path: string): readonly string[] =>
@@ -38,7 +38,7 @@ describe('files for browsers', () => {
   it('are all listed', () => {
     const listed = new Set(PAIRS.map(([, web]) => web))
     const inside = new Set(['globals', 'emscripten', 'webAssembly', 'webGpu', 'webGpuMessages', 'webGpuWorker'])
-    const files = readSources(['src'])
+    const files = readSources(SOURCE_FOLDERS)
       .map(({ path }) => path)
       .filter((path) => path.includes('/browser/') && !inside.has(/(\w+)\.ts$/.exec(path)?.[1] ?? ''))
     expect(files.sort()).toEqual([...listed].sort())

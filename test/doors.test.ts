@@ -19,10 +19,10 @@ const surface = publicSurface(program)
 /** Doors that run where nothing computes. `tensordict` needs tfjs-core: tensors are its leaves. */
 const LIGHT = {
   './src/doors/datasets.js': [],
-  './src/doors/host.js': [],
   './src/doors/tensordict.js': ['@tensorflow/tfjs-core'],
   '@tandem-rl/base': [],
   '@tandem-rl/base/host': [],
+  '@tandem-rl/host': [],
   '@tandem-rl/text': [],
   '@tandem-rl/games/rules': [],
   '@tandem-rl/tracking': [],

@@ -8,7 +8,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
-import { liveTransport } from '../../src/live/transport/liveTransport.js'
+import { liveTransport } from '@tandem-rl/host'
 import { vLLMClient } from '../../src/modules/remote/vllm/client.js'
 import { runChatScenario } from '../../test/kit/chatRecordings.js'
 import { type Exchange, recordingTransport, runScenario } from '../../test/kit/recordings.js'

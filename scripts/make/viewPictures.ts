@@ -5,12 +5,13 @@
  *     npm run make -- viewPictures /tmp/pictured
  *     npm run make -- viewPictures /tmp/pictured lab chat
  */
+
 import { basename } from 'node:path'
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { chromium, type Page } from 'playwright-core'
 import { storedRunOpener } from '../../src/cli/storedRun.js'
-import { liveFiles } from '../../src/live/files.js'
 import { version } from '../../src/live/version.js'
 import { modelDesk } from '../../src/view/modelDesk.js'
 import { startView } from '../../src/view/server.js'

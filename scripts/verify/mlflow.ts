@@ -7,9 +7,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { orThrow } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
+import { liveTransport } from '@tandem-rl/host'
 import { mlflowSink, type TrackedEvent } from '@tandem-rl/tracking'
 import { z } from 'zod'
-import { liveTransport } from '../../src/live/transport/liveTransport.js'
 
 const url = process.env.MLFLOW_URL
 if (url === undefined) {

@@ -7,9 +7,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { orThrow } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
+import { liveTransport } from '@tandem-rl/host'
 import { type TrackedEvent, trackioSink } from '@tandem-rl/tracking'
 import { z } from 'zod'
-import { liveTransport } from '../../src/live/transport/liveTransport.js'
 
 const { TRACKIO_URL: url, TRACKIO_WRITE_TOKEN: token } = process.env
 if (url === undefined || token === undefined) {

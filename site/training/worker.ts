@@ -1,7 +1,8 @@
 /** The worker of the page: it starts the engine, trains, saves to the browser's files and reports. */
+
+import { liveFiles } from '@tandem-rl/host'
 import { engineReport, type SelectOptions, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { FailureError, orThrow, type RunEvent, runFolder, train } from 'tandem-rl'
-import { liveFiles } from '../../src/live/files.js'
 import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { fetchModel } from '../embeddedModel.js'
 import { archive } from './archive.js'

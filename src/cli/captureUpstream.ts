@@ -1,5 +1,5 @@
 /** The client of the server behind `tandem capture`. */
-import { liveTransport } from '../live/transport/liveTransport.js'
+import { liveTransport } from '@tandem-rl/host'
 import { vLLMClient } from '../modules/remote/vllm/client.js'
 import type { ConnectUpstream } from './capture.js'
 

@@ -1,8 +1,7 @@
 /** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
 import { liveIds, liveTimers, print } from '@tandem-rl/base/host'
+import { filesBelow, liveLocks } from '@tandem-rl/host'
 import { Command } from 'commander'
-import { filesBelow } from '../live/files.js'
-import { liveLocks } from '../live/lock.js'
 import { createJobFolder, type Followed, followJob, type JobEvent, readJobFolder } from '../run/launch/jobFolder.js'
 import { knownMetric } from '../run/launch/metricLines.js'
 import { jobSchema, type RayJob, type RayJobs, rayJobs } from '../run/launch/rayJobs.js'

@@ -1,7 +1,7 @@
 /** The `tandem` command. */
 import { print, printError, VERBOSE } from '@tandem-rl/base/host'
+import { reportError } from '@tandem-rl/host'
 import { Command } from 'commander'
-import { reportError } from '../live/reportError.js'
 import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { COMMANDS, RECIPE_COMMANDS } from './commands.js'

@@ -8,10 +8,9 @@ import { dirname, extname, join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { describe } from '@tandem-rl/base'
 import { liveDigest, printError } from '@tandem-rl/base/host'
+import { isBelow, liveFiles } from '@tandem-rl/host'
 import { Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
-import { liveFiles } from '../live/files.js'
-import { isBelow } from '../live/paths.js'
 import { CommandError, orFail } from './failure.js'
 
 /** The flag that trusts the recipe file of a run. */

@@ -1,8 +1,8 @@
 /** `tandem report`: writes the report of a run at any time. */
 import { resolve } from 'node:path'
 import { print } from '@tandem-rl/base/host'
+import { filesBelow } from '@tandem-rl/host'
 import { Command } from 'commander'
-import { filesBelow } from '../live/files.js'
 import { reportOfRun } from '../run/report/reportOfRun.js'
 import { orFail } from './failure.js'
 

@@ -1,9 +1,9 @@
 /** `tandem sample`: prints completions of a question. */
 import { keyFromSeed } from '@tandem-rl/base'
 import { liveClock, print } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { Argument, Command, Option } from 'commander'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveFiles } from '../live/files.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { settingLeaves, withSetting } from '../run/parts/recipe.js'
 import { sampleCompletions } from '../run/parts/sample.js'

@@ -1,11 +1,11 @@
 /** `tandem serve`: serves a model over HTTP with vLLM's protocol. */
 import { type Failure, keyFromSeed } from '@tandem-rl/base'
 import { liveMachine } from '@tandem-rl/base/host'
+import { isLoopback } from '@tandem-rl/host'
 import { Argument, Command, InvalidArgumentError, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { LLMEngine } from '../data/generation.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { isLoopback } from '../live/transport/loopback.js'
 import { serveApp } from '../serve/app.js'
 import type { ReadAdapter } from '../serve/requests/served.js'
 import { orFail } from './failure.js'

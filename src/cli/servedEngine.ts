@@ -1,8 +1,8 @@
 /** The engine of `tandem serve`. It runs on its own thread, so the server stays responsive. */
 import { type Failure, type FileFailure, fileFailure } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../live/files.js'
 import type { FolderEngineOptions } from '../modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../modules/generation/onDevice.js'
 import { loadAdapter } from '../modules/lora/peft.js'

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import type { SocketOptions } from '@tandem-rl/base'
 import { print, printError } from '@tandem-rl/base/host'
+import { type HttpServer, isLoopback, liveFiles, liveHttpServer } from '@tandem-rl/host'
 import {
   TOOL_CALL_FORMATS,
   type ToolCallFormat,
@@ -13,9 +14,6 @@ import {
 import { Option } from 'commander'
 import type { LLMEngine } from '../data/generation.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveFiles } from '../live/files.js'
-import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
-import { isLoopback } from '../live/transport/loopback.js'
 import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
 import { modelFolders } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'

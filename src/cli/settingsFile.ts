@@ -1,8 +1,8 @@
 /** Files of settings that the user names. */
 import { parseJson } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { parseYaml } from '../data/codecs/yamlText.js'
-import { liveFiles } from '../live/files.js'
 import { CommandError, orFail } from './failure.js'
 
 /**

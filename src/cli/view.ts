@@ -1,9 +1,10 @@
 /** `tandem view`: a page about runs, served on this computer. */
+
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { liveTimers, print, printError } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { Command, Option } from 'commander'
-import { liveFiles } from '../live/files.js'
 import { version } from '../live/version.js'
 import { modelDesk } from '../view/modelDesk.js'
 import { exportedPage, startView } from '../view/server.js'

@@ -1,7 +1,7 @@
 /** The answers of the run viewer for commands, without a socket. */
 import { resolve } from 'node:path'
 import { liveTimers } from '@tandem-rl/base/host'
-import { liveFiles } from '../live/files.js'
+import { liveFiles } from '@tandem-rl/host'
 import { version } from '../live/version.js'
 import { viewApp } from '../view/app.js'
 import { eventHub } from '../view/events.js'

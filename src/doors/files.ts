@@ -7,6 +7,7 @@
 import '@tandem-rl/tfjs-onnxruntime'
 
 export { type ByteSource, type HostArray, memoryBytes, type PackageFailure, sipHash } from '@tandem-rl/base'
+export { fileBytes } from '@tandem-rl/host'
 export { type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
 export { type ParquetFailure, type ReadParquetOptions, readParquet } from '../data/codecs/parquet.js'
 export type { ParquetType } from '../data/codecs/parquetTypes.js'
@@ -56,4 +57,3 @@ export {
 export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from '../data/codecs/trajectoriesParquet.js'
 export { appendTrajectories, cutTorn, openTrajectoryLog, type TrajectoryLog } from '../data/codecs/trajectoryLog.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from '../data/weights.js'
-export { fileBytes } from '../live/byteSource.js'

@@ -18,6 +18,7 @@ export {
   type Transport,
   type TransportState,
 } from '@tandem-rl/base'
+export { liveTransport, type TransportOptions } from '@tandem-rl/host'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from '../collectors/updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from '../collectors/updaters/engineUpdater.js'
 export type { ServerStatus } from '../collectors/updaters/member.js'
@@ -34,8 +35,6 @@ export type {
 export type { OnLost } from '../collectors/updaters/transaction.js'
 export { type VLLMUpdaterOptions, vLLMUpdater } from '../collectors/updaters/vLLMUpdater.js'
 export type { EngineAbilities, EngineClient, EngineFailure, EngineState, ServingWeights } from '../data/engineClient.js'
-export { liveTransport } from '../live/transport/liveTransport.js'
-export type { TransportOptions } from '../live/transport/settings.js'
 export {
   type AISDKConfig,
   type AIWorld,

@@ -5,7 +5,7 @@
 import { readFileSync, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { importPackage } from '@tandem-rl/base/host'
-import { readRegularText } from './files.js'
+import { readRegularText } from '@tandem-rl/host'
 
 const ROOT = new URL('../../', import.meta.url)
 
@@ -15,7 +15,7 @@ const EXTENSION = FILE.slice(FILE.lastIndexOf('.') + 1)
 
 /** Packages that a module and this program share, with those that the kernel depends on. */
 const LEAVES: readonly string[] = [
-  ...['@tandem-rl/base', '@tandem-rl/base/host', '@tandem-rl/text'],
+  ...['@tandem-rl/base', '@tandem-rl/base/host', '@tandem-rl/host', '@tandem-rl/text'],
   ...['@tandem-rl/tfjs-onnxruntime', '@tandem-rl/tfjs-onnxruntime/scope'],
 ]
 

@@ -4,11 +4,11 @@
  */
 import { checkOptions, FailureError } from '@tandem-rl/base'
 import { liveCalendar, liveIds } from '@tandem-rl/base/host'
+import { reportError } from '@tandem-rl/host'
 import { thoughtTagsOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
-import { reportError } from '../live/reportError.js'
 import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from './bodies/body.js'
 import { type BodyThread, readBody } from './bodies/bodyThread.js'

@@ -1,7 +1,7 @@
 /** A log of another program as a run of the viewer. */
 import { describe, type Files } from '@tandem-rl/base'
+import { fileTimes } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
-import { fileTimes } from '../live/fileTimes.js'
 import type { ForeignLog } from './foreign/foreignLog.js'
 import type { FoundLog } from './foreign/readers.js'
 import { rolloutColumns } from './metricColumns.js'

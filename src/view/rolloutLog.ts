@@ -1,6 +1,6 @@
 /** The rollouts of a run, from its log or from memory. */
 import { type Files, type OpenFile, orThrow } from '@tandem-rl/base'
-import { fileTimes } from '../live/fileTimes.js'
+import { fileTimes } from '@tandem-rl/host'
 import type { TrajectoryRecord } from '../run/metrics/records.js'
 import { turnHas } from './conversation.js'
 import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'

@@ -1,7 +1,7 @@
 /** `tandem tinker check`, on a server of ours behind a socket. */
 import { orThrow } from '@tandem-rl/base'
+import { liveHttpServer } from '@tandem-rl/host'
 import { describe, expect, it } from 'vitest'
-import { liveHttpServer } from '../../src/live/httpServer.js'
 import { useEngine } from '../kit/engine.js'
 import { type CommandResult, parseJsonLines, tandem, useTemporaryFolder } from '../kit/runs.js'
 import { tinkerServer } from '../kit/tinker.js'

@@ -1,8 +1,8 @@
 /** `tandem train --learner tinker` on our own server: kill and resume, and overlapped sampling. */
 import { readFileSync } from 'node:fs'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { liveHttpServer } from '@tandem-rl/host'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { liveHttpServer } from '../../src/live/httpServer.js'
 import { tinkerApp } from '../../src/tinker/server/app.js'
 import { useEngine } from '../kit/engine.js'
 import {

@@ -1,8 +1,8 @@
 /** The real files, counting the bytes that are read at places, and the files that are open. */
 import type { Files } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../../src/live/files.js'
 
 export const countingFiles = (): { readonly files: Files; readonly seen: { bytes: number; open: number } } => {
   const seen = { bytes: 0, open: 0 }

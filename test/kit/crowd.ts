@@ -1,7 +1,8 @@
 /** Many clients at once, of which some drop: for a server over any engine. */
+
+import type { HttpServer } from '@tandem-rl/host'
 import { expect } from 'vitest'
 import type { LLMEngine } from '../../src/data/generation.js'
-import type { HttpServer } from '../../src/live/httpServer.js'
 import type { ServeApp } from '../../src/serve/app.js'
 import { until } from './served.js'
 

@@ -1,8 +1,8 @@
 /** Real files whose writes fail on demand. */
 import { appendFileSync } from 'node:fs'
 import { type Files, fileFailure } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../../src/live/files.js'
 
 /** Asks `trouble` at each write of something: `half` leaves the first half of what is appended. */
 export const faultyFiles = (trouble: () => 'none' | 'fails' | 'half'): Files => {

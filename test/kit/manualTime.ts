@@ -3,7 +3,7 @@
  * long, and nothing else is cut short.
  */
 import type { Timers } from '@tandem-rl/base'
-import type { Timing } from '../../src/live/transport/settings.js'
+import type { Timing } from '../../packages/host/src/transport/settings.js'
 
 /**
  * Some turns of the event loop. A client in this process reads in each of them what was sent to it.

@@ -9,7 +9,7 @@ import { createConnection, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { orThrow } from '@tandem-rl/base'
-import { liveProcesses } from '../../src/live/processes.js'
+import { liveProcesses } from '@tandem-rl/host'
 
 /** Why there can be no server here; undefined if there can be one. */
 export const noRedis: string | undefined =

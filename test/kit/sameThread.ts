@@ -5,7 +5,7 @@
 import { MessageChannel } from 'node:worker_threads'
 import type { ThreadFailure, ThreadPort, Threads } from '@tandem-rl/base'
 import { right } from 'fp-ts/lib/Either.js'
-import { messagePort } from '../../src/live/threads.js'
+import { messagePort } from '../../packages/host/src/threads.js'
 
 export const sameThread: Threads = {
   start:

@@ -1,6 +1,6 @@
 /** The real `tandem serve` as a process of its own. */
 import { orThrow } from '@tandem-rl/base'
-import { liveProcesses } from '../../src/live/processes.js'
+import { liveProcesses } from '@tandem-rl/host'
 import { compiled } from './compiled.js'
 
 /** A server that listens. */

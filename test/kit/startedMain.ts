@@ -1,6 +1,6 @@
 /** Runs a shell script with one of the package's ways to start programs, and prints its output. */
 import { orThrow } from '@tandem-rl/base'
-import { liveProcesses } from '../../src/live/processes.js'
+import { liveProcesses } from '@tandem-rl/host'
 import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
 
 const [kind, script = ''] = process.argv.slice(2)

@@ -1,7 +1,7 @@
 /** Programs for threads, one for each way that a thread can go. */
 import { threadId } from 'node:worker_threads'
 import type { ThreadPort } from '@tandem-rl/base'
-import { answerJobs } from '../../src/live/threadJobs.js'
+import { answerJobs } from '@tandem-rl/host'
 
 /** Sends everything back. */
 export const echo = (port: ThreadPort, input: unknown): void => {

@@ -1,9 +1,9 @@
 /** Training steps on a Tinker server behind a proxy that spoils requests at random. */
 import { child, type Key, keyFromSeed, orThrow, type Timers, uniform, uniformInteger } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveHttpServer } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveHttpServer } from '../../src/live/httpServer.js'
 import type { TinkerFailure } from '../../src/tinker/client/calls.js'
 import type { Pending } from '../../src/tinker/client/pending.js'
 import {

@@ -4,11 +4,11 @@
  */
 import { readFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { beforeAll, expect } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import type { TaskSource } from '../../src/data/task.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
-import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { trainOptionsOf } from '../../src/run/define/choices.js'
 import { defineRun } from '../../src/run/define/defineRun.js'

@@ -2,8 +2,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type HttpEvents, type HttpRequest, keyFromSeed, orThrow, type Transport } from '@tandem-rl/base'
+import { liveTransport, type TransportOptions } from '@tandem-rl/host'
 import { onTestFinished } from 'vitest'
-import { liveTransport, type TransportOptions } from '../../src/live/transport/liveTransport.js'
 import { type FaultProxy, type FaultProxyOptions, faultProxy } from './faultProxy.js'
 
 /** A server on this machine. */

@@ -1,10 +1,9 @@
 /** The run viewer in this process, over small real runs. */
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
+import { type HttpServer, liveFiles } from '@tandem-rl/host'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { storedRunOpener } from '../../src/cli/storedRun.js'
-import { liveFiles } from '../../src/live/files.js'
-import type { HttpServer } from '../../src/live/httpServer.js'
 import { modelDesk } from '../../src/view/modelDesk.js'
 import { startView } from '../../src/view/server.js'
 import { useEngine } from './engine.js'

@@ -17,12 +17,12 @@ import {
   solveGame,
 } from '@tandem-rl/games'
 import { nashConv } from '@tandem-rl/games/rules'
+import { liveFiles } from '@tandem-rl/host'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { chromium } from 'playwright-core'
 import { afterAll, describe, expect, it } from 'vitest'
 import { renderArenaReport } from '../../packages/games/src/arena/report/page.js'
 import { scoredGames } from '../../packages/games/src/arena/statistics/outcomes.js'
-import { liveFiles } from '../../src/live/files.js'
 import { chromiumPath, noChromium } from '../kit/chromium.js'
 import { rightOf } from '../kit/results.js'
 

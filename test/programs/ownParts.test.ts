@@ -1,8 +1,8 @@
 /** Losses and advantages of users: in recipes, on threads, through kill and resume, on a server. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { liveHttpServer } from '@tandem-rl/host'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { liveHttpServer } from '../../src/live/httpServer.js'
 import { tinkerApp } from '../../src/tinker/server/app.js'
 import { useEngine } from '../kit/engine.js'
 import {

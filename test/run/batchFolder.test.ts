@@ -1,10 +1,10 @@
 /** Saved batches of steps are read back unchanged, or rejected by name. */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { liveFiles as files } from '@tandem-rl/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { liveFiles as files } from '../../src/live/files.js'
 import { type KeptBatch, learnedEntries, readBatch, saveAlarms, saveBatch } from '../../src/run/store/batchFolder.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'

@@ -2,9 +2,9 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { describe as sentence } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
+import { liveFiles as files } from '@tandem-rl/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { liveFiles as files } from '../../src/live/files.js'
 import {
   type CheckpointState,
   checkpointDigests,

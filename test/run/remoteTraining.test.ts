@@ -1,8 +1,8 @@
 /** The settings that a run on a server refuses, because they would have no effect. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { liveHttpServer } from '@tandem-rl/host'
 import { describe, expect, it } from 'vitest'
 import { openedBy, remoteTraining } from '../../src/cli/tinkerTraining.js'
-import { liveHttpServer } from '../../src/live/httpServer.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'
 import type { OpenTraining } from '../../src/run/parts/remoteTraining.js'

@@ -1,7 +1,7 @@
 /** Reports of run folders: of killed runs, of continued runs, and without steps. */
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { liveFiles } from '@tandem-rl/host'
 import { describe, expect, it } from 'vitest'
-import { liveFiles } from '../../src/live/files.js'
 import { summarizeRun } from '../../src/run/metrics/records.js'
 import { reportOfRun } from '../../src/run/report/reportOfRun.js'
 import { evaluationRecord, stepRecord, summaryContext, trajectoryRecord } from '../kit/records.js'

@@ -1,11 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe as sentence } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
+import { liveFiles as files } from '@tandem-rl/host'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { liveFiles as files } from '../../src/live/files.js'
 import {
   checkLog,
   createRun,

@@ -1,8 +1,8 @@
 /** Run folders: creation, exact resume, and refusal without changes. */
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '@tandem-rl/base'
+import { liveFiles as files } from '@tandem-rl/host'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { liveFiles as files } from '../../src/live/files.js'
 import type { RunSummary } from '../../src/run/metrics/records.js'
 import { finishRun } from '../../src/run/report/report.js'
 import { runPaths } from '../../src/run/store/runFolder.js'

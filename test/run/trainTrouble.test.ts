@@ -1,12 +1,12 @@
 /** Failures that end a step, or occur while another is reported: none hides the others. */
 import { readFileSync } from 'node:fs'
 import { FailureError, type Files, fileFailure, keyFromSeed } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
 import { rowFailure, type TaskSource } from '../../src/data/task.js'
-import { liveFiles } from '../../src/live/files.js'
 import { runFolder } from '../../src/run/store/store.js'
 import type { RunEvent } from '../../src/run/train/events.js'
 import { useEngine } from '../kit/engine.js'

@@ -3,8 +3,8 @@
  * and 300 MB, while the event loop of the server turns.
  */
 import { orThrow } from '@tandem-rl/base'
+import { liveProcesses } from '@tandem-rl/host'
 import { describe, expect, it } from 'vitest'
-import { liveProcesses } from '../../src/live/processes.js'
 import { compiled } from '../kit/compiled.js'
 import type { HugeBodyResult } from '../kit/hugeBodiesMain.js'
 

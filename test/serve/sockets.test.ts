@@ -4,9 +4,9 @@
  */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { liveHttpServer } from '@tandem-rl/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { liveHttpServer } from '../../src/live/httpServer.js'
 import { checkCrowd, stream } from '../kit/crowd.js'
 import { leftOf } from '../kit/results.js'
 import { saying, scripted, served, until, useServers } from '../kit/served.js'

@@ -1,12 +1,12 @@
 /** The learner and the policy on a Tinker server; objectives are in test/learning. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { raggedArray, raggedRow } from '../../src/data/tensorDict/leaf.js'
 import { merge } from '../../src/data/tensorDict/merge.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { liveFiles } from '../../src/live/files.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { clippedSurrogate } from '../../src/objectives/tokenLosses/clippedSurrogate.js'
 import { gspo } from '../../src/objectives/tokenLosses/gspo.js'

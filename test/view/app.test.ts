@@ -1,7 +1,7 @@
 /** The viewer's handler of requests: what it refuses, and what it returns unchanged. */
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { describe, expect, it } from 'vitest'
-import { liveFiles } from '../../src/live/files.js'
 import { viewApp } from '../../src/view/app.js'
 import { eventHub } from '../../src/view/events.js'
 import type { RolloutsAnswer } from '../../src/view/protocol.js'

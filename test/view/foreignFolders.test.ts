@@ -10,8 +10,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { liveFiles } from '../../src/live/files.js'
 import { viewApp } from '../../src/view/app.js'
 import { eventHub } from '../../src/view/events.js'
 import type { RolloutAnswer, RunsAnswer } from '../../src/view/protocol.js'

@@ -1,7 +1,7 @@
 /** Requests about models: one at a time, with limits of waiting requests and of time. */
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { afterEach, describe, expect, it } from 'vitest'
-import { liveFiles } from '../../src/live/files.js'
 import { viewApp } from '../../src/view/app.js'
 import { eventHub } from '../../src/view/events.js'
 import { type ModelDesk, type ModelTask, modelDesk } from '../../src/view/modelDesk.js'

@@ -1,7 +1,7 @@
 /** Logs of rollouts: rows, turns and search while the log grows, and the index beside it. */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { liveFiles } from '@tandem-rl/host'
 import { describe, expect, it } from 'vitest'
-import { liveFiles } from '../../src/live/files.js'
 import type { TrajectoryRecord } from '../../src/run/metrics/records.js'
 import { fileRollouts, heldRollouts } from '../../src/view/rolloutLog.js'
 import { trajectoryRecord } from '../kit/records.js'

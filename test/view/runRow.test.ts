@@ -1,8 +1,7 @@
 /** Rows of runs: what they read from config.json, the lock and logs of older versions. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { liveFiles, liveLocks } from '@tandem-rl/host'
 import { describe, expect, it } from 'vitest'
-import { liveFiles } from '../../src/live/files.js'
-import { liveLocks } from '../../src/live/lock.js'
 import { runLock } from '../../src/run/store/runFolder.js'
 import { phasesOf } from '../../src/view/metricColumns.js'
 import { runAnswer, runRow, viewedRuns } from '../../src/view/viewedRuns.js'

@@ -1,4 +1,4 @@
-/** The types of HTTP requests to servers. The real transport is in `src/live/transport`. */
+/** The types of HTTP requests to servers, which `packages/host/src/transport` sends. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /**

@@ -1,4 +1,4 @@
-/** The types of requests to the Hugging Face hub. The real one is in `src/live/hub.ts`. */
+/** The types of requests to the Hugging Face hub. The real one is in `packages/host/src/hub.ts`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /** A repository at a revision: a branch, a tag or a commit. */

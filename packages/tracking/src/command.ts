@@ -7,6 +7,7 @@
 import { resolve } from 'node:path'
 import { describe, type Environment, errorMessage, type FileFailure, type Files, type Transport } from '@tandem-rl/base'
 import { liveEnvironment, liveIds } from '@tandem-rl/base/host'
+import { filesBelow } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { RunEvent } from 'tandem-rl'
@@ -18,7 +19,6 @@ import {
   orFail,
   type TrackingFlags,
 } from 'tandem-rl/command'
-import { filesBelow } from 'tandem-rl/host'
 import { liveTransport } from 'tandem-rl/remote'
 import { type MetricsServer, serveMetrics } from './metricsServer.js'
 import { mlflowSink } from './mlflow.js'

@@ -1,9 +1,9 @@
 /** Writes events to a file of JSON Lines. */
 import { cell, type FileFailure, type Files, type FormatFailure } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from 'tandem-rl/host'
 import { eventLine, parseEventLine } from './eventLines.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 

@@ -1,9 +1,9 @@
 /** Serves the metrics of a run to Prometheus. */
 import { checkOptions } from '@tandem-rl/base'
+import { type ListenFailure, liveHttpServer } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { type ListenFailure, liveHttpServer } from 'tandem-rl/host'
 import { SERVE_METRICS_OPTIONS } from './optionKinds.js'
 
 export interface MetricsServerOptions {

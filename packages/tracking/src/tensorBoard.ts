@@ -1,8 +1,8 @@
 /** Writes events to files for TensorBoard. */
 import { cell, type FileFailure, type Files, joinBytes } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from 'tandem-rl/host'
 import { type BoardEvent, encodeBoardEvent } from './boardFile.js'
 import { nothingToClose, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 

@@ -1,7 +1,7 @@
 import { appendFileSync, readdirSync, readFileSync } from 'node:fs'
 import { type Files, fileFailure } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from 'tandem-rl/host'
 import { describe, expect, it } from 'vitest'
 import { leftOf, rightOf } from '../../../test/kit/results.js'
 import { useTemporaryFolder } from '../../../test/kit/runs.js'

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { orThrow } from '@tandem-rl/base'
-import { liveProcesses } from '../../../src/live/processes.js'
+import { liveProcesses } from '@tandem-rl/host'
 
 export interface ServerCommand {
   readonly executable: string

@@ -2,9 +2,9 @@
  * safetensors files on disk: opening reads only the header, and tensors or rows are read on demand.
  */
 import type { FileFailure, Files, FormatFailure, OpenFile } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../../live/files.js'
 import {
   type SafetensorsFile,
   type SafetensorsOptions,

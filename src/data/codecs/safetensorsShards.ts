@@ -7,10 +7,10 @@ import {
   lfsProblem,
   parseStrictJson,
 } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../../live/files.js'
 import {
   byteLength,
   type FileInParts,

@@ -1,9 +1,9 @@
 /** TensorDict files on disk: written atomically, read as a whole or one entry at a time. */
 import type { FileFailure, Files, FormatFailure, OpenFile } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { type Owned, own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../../live/files.js'
 import type { Entry, TensorDict } from '../tensorDict/tensorDict.js'
 import { type Block, blocksOf, type FilePlan, headerBytes, PREAMBLE_BYTES, parseTree } from './tensorDictFileHeader.js'
 import { assemble, type FoundPlan, findPlan, type TensorDictReadOptions } from './tensorDictFileRead.js'

@@ -9,10 +9,10 @@ import {
   type PackageFailure,
 } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
+import { inflateRaw } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { inflateRaw } from '../../live/inflate.js'
 
 /** An entry of an archive. */
 export interface ZipEntry {

@@ -1,12 +1,10 @@
 /** Data sets by name: a file of rows, or rows on the Hugging Face hub. */
 import type { Files, Hub, HubFailure, HubListing, HubProgress, HubRepo } from '@tandem-rl/base'
+import { fileBytes, liveFiles, liveHub } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import { fileBytes } from '../../live/byteSource.js'
-import { liveFiles } from '../../live/files.js'
-import { liveHub } from '../../live/hub.js'
 import { collectJsonLines } from '../codecs/jsonl.js'
 import { type ParquetFailure, readParquet } from '../codecs/parquet.js'
 import type { RowFailure, Task, TaskSource } from '../task.js'

@@ -16,11 +16,10 @@ import {
   unlessAborted,
 } from '@tandem-rl/base'
 import { importPackage, liveIds, liveTimers } from '@tandem-rl/base/host'
+import { liveFiles, liveGate } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
-import { liveFiles } from '../../live/files.js'
-import { liveGate } from '../../live/gate.js'
 import { OPEN_BROWSER_OPTIONS } from '../optionKinds.js'
 import type { Lease } from '../resources/places.js'
 import { type ResourcePool, resourcePool } from '../resources/resourcePool.js'

@@ -10,10 +10,10 @@ import {
   unlessAborted,
 } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveThreads } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { liveThreads } from '../../live/threads.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { JAVASCRIPT_TOOL_OPTIONS } from '../optionKinds.js'
 import { resourcePool } from '../resources/resourcePool.js'

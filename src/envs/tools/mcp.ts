@@ -11,9 +11,8 @@ import {
   type WebFetch,
 } from '@tandem-rl/base'
 import { importPackage, liveClock, liveEnvironment, liveTimers } from '@tandem-rl/base/host'
+import { liveProcesses, liveWebFetch, type WebFetchOptions } from '@tandem-rl/host'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveProcesses } from '../../live/processes.js'
-import { liveWebFetch, type WebFetchOptions } from '../../live/transport/webFetch.js'
 
 /** A server that is a local program, reached over its standard input and output. */
 export interface McpProgram {

@@ -1,11 +1,11 @@
 /** Copies of a model with the same weights, each on its own thread. */
 import { errorNamed, FailureError, type Thread, type ThreadFailure, type Threads } from '@tandem-rl/base'
+import { liveThreads } from '@tandem-rl/host'
 import { type BackendName, engineReport, isBackendName } from '@tandem-rl/tfjs-onnxruntime'
 import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { liveThreads } from '../../live/threads.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { AnyLoss } from '../../objectives/loss.js'
 import { lossFingerprint } from '../steps/fingerprint.js'

@@ -8,10 +8,9 @@ import {
   type Timers,
 } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
+import { lineReader, liveProcesses } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { lineReader } from '../lineReader.js'
-import { liveProcesses } from '../processes.js'
 
 /** A program that answers each line of its input with one line. */
 export interface LineProcess {

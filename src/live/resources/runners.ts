@@ -11,10 +11,10 @@ import {
   type SandboxSession,
 } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
+import { liveProcesses } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveProcesses } from '../processes.js'
 import { type LineProcess, type LineProgram, lineProcess } from './lineProcess.js'
 
 /**

@@ -10,8 +10,8 @@ import {
   type SandboxLimits,
   type SandboxStop,
 } from '@tandem-rl/base'
+import { spawnClosed } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
-import { spawnClosed } from '../descriptors.js'
 import type { ControlGroup } from './controlGroup.js'
 import { type Gathered, gathered } from './gathered.js'
 import { overLimit, tasksOf } from './watched.js'

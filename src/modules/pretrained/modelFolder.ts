@@ -12,14 +12,13 @@ import {
   type ModelFailure,
   modelFailure,
 } from '@tandem-rl/base'
+import { liveFiles, liveHub } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { readJson } from '../../data/folderFiles.js'
 import { bestStepOf, inOrder, RUN_LAYOUT, stepOf } from '../../data/runLayout.js'
 import { EMBEDDED_MODEL } from '../../live/embeddedModel.js'
-import { liveFiles } from '../../live/files.js'
-import { liveHub } from '../../live/hub.js'
 import { ADAPTER_CONFIG } from '../lora/peft.js'
 
 /** The capabilities for finding models. */

@@ -1,6 +1,7 @@
 /** Models in Hugging Face's folder layout: config, weights, tokenizer files, chat template. */
 import { type Calendar, checkOptions, type Files, type HostArray, type ModelFailure } from '@tandem-rl/base'
 import { liveCalendar } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import {
   type ChatTemplate,
   chatTemplate,
@@ -20,7 +21,6 @@ import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
 import { fileProblem, fromFile, fromPath, pathIn } from '../../data/folderFiles.js'
 import type { PlainArray } from '../../data/generation.js'
-import { liveFiles } from '../../live/files.js'
 import { LOAD_PRETRAINED_OPTIONS, LOAD_TEXT_OPTIONS } from '../optionKinds.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'

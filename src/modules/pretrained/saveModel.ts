@@ -1,8 +1,8 @@
 /** Saves models in Hugging Face's folder layout. */
 import { checkOptions, type FileFailure, type Files } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
-import { liveFiles } from '../../live/files.js'
 import { PRETRAINED_FILES_OPTIONS, SAVE_MODEL_OPTIONS } from '../optionKinds.js'
 import { type DecoderConfig, formatConfig } from '../transformer/config.js'
 import type { Pretrained } from './pretrained.js'

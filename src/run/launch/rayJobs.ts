@@ -1,9 +1,9 @@
 /** A client of Ray's Jobs API. */
 import { errorMessage, parseJson, splitLogin } from '@tandem-rl/base'
+import { plainRequest } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { plainRequest } from '../../live/transport/plainRequest.js'
 
 /** A failure of a Ray cluster, or of the way to it. */
 export interface RayFailure {

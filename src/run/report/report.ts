@@ -10,9 +10,9 @@ import {
   visibleText,
 } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { liveFiles } from '../../live/files.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from '../metrics/alarms.js'
 import {
   type EvaluationRecord,

@@ -1,12 +1,10 @@
 /** Readers of run folders, also of runs that are training. */
 import { type Files, orThrow, parseJsonAs, sizeProblem } from '@tandem-rl/base'
+import { filesBelow, fileTimes, lockState } from '@tandem-rl/host'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { z } from 'zod'
 import { bestEvaluation, inOrder, stepName, stepOf } from '../../data/runLayout.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { filesBelow } from '../../live/files.js'
-import { fileTimes } from '../../live/fileTimes.js'
-import { lockState } from '../../live/lock.js'
 import { type Alarm, recordedLimits, watchSteps } from '../metrics/alarms.js'
 import type { EvaluationRecord, StepRecord } from '../metrics/records.js'
 import { readBatch } from './batchFolder.js'

@@ -1,12 +1,11 @@
 /** Run stores: folders that are opened for a new run or to resume one. */
 import { type Digest, differingSettings, type Files, type LockFailure, type Locks } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
+import { filesBelow, liveLocks } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { changedInputs, type Inputs } from '../../data/inputs.js'
-import { filesBelow } from '../../live/files.js'
-import { liveLocks } from '../../live/lock.js'
 import type { EvaluationRecord, StepRecord } from '../metrics/records.js'
 import { type CheckpointFailure, type CheckpointState, checkpointsIn, readCheckpoint } from './checkpoint.js'
 import {

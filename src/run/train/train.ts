@@ -10,12 +10,12 @@ import {
   orThrow,
 } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { stepName } from '../../data/runLayout.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
-import { liveFiles } from '../../live/files.js'
 import { type Alarm, changedInputsAlarm, DEFAULT_ALARM_LIMITS, endingAlarm } from '../metrics/alarms.js'
 import type { EvaluationResult, Evaluator } from '../metrics/evaluation.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarizeRun } from '../metrics/records.js'

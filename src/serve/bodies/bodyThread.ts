@@ -1,7 +1,7 @@
 /** Large bodies of requests, which are parsed, checked, rendered and encoded on another thread. */
 import type { ThreadPort, ThreadProgram } from '@tandem-rl/base'
+import { answerJobs, type JobFailure, type ThreadJobs, threadJobs } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
-import { answerJobs, type JobFailure, type ThreadJobs, threadJobs } from '../../live/threadJobs.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
 import { parseJsonBody, parseJsonText, SMALL_BODY } from './body.js'
 

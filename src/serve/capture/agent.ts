@@ -12,12 +12,12 @@ import {
   unlessAborted,
 } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
+import { liveHttpServer } from '@tandem-rl/host'
 import { type ToolCallFormat, toolCallFormatOf, withToolPrompt } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../../data/capture/agent.js'
 import type { SessionEnd } from '../../data/capture/session.js'
 import type { Task } from '../../data/task.js'
-import { liveHttpServer } from '../../live/httpServer.js'
 import { CAPTURE_COMMAND_OPTIONS, CAPTURE_FUNCTION_OPTIONS } from '../optionKinds.js'
 import { TOOLS_NOT_SHOWN } from '../requests/chat.js'
 import { apiFailure, errorBody } from '../requests/failure.js'

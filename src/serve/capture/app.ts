@@ -4,12 +4,12 @@
  */
 import { type Clock, checkOptions, child, type Key } from '@tandem-rl/base'
 import { liveCalendar, liveClock, liveIds } from '@tandem-rl/base/host'
+import { reportError } from '@tandem-rl/host'
 import { table } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { callJson } from '../../data/capture/records.js'
 import type { CapturedSession, SessionEnd } from '../../data/capture/session.js'
-import { reportError } from '../../live/reportError.js'
 import { givenKey, isAuthorized } from '../access.js'
 import { serveApp } from '../app.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from '../bodies/body.js'

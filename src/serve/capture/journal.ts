@@ -9,13 +9,11 @@ import {
   type LockFailure,
   type Locks,
 } from '@tandem-rl/base'
+import { fileBytes, liveFiles, liveLocks } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { type CaptureRecord, type ReadCapture, readCapture, recordLine } from '../../data/capture/records.js'
-import { fileBytes } from '../../live/byteSource.js'
-import { liveFiles } from '../../live/files.js'
-import { liveLocks } from '../../live/lock.js'
 
 /** A destination for records. */
 export interface CaptureJournal {

@@ -1,6 +1,6 @@
 /** Checks what a Tinker server computes: the conformance kit. */
 import { cell, checkOptions, FailureError, orThrow } from '@tandem-rl/base'
-import { liveWebFetch } from '../../live/transport/webFetch.js'
+import { liveWebFetch } from '@tandem-rl/host'
 import type { TinkerFailure, TinkerFetch } from '../client/calls.js'
 import {
   type TinkerClient,

@@ -1,11 +1,11 @@
 /** Connects to a Tinker server: sessions, models, samplers and checkpoints. */
 import { type Cell, cell, checkOptions, type Ids, redact, type Timers } from '@tandem-rl/base'
 import { liveIds, liveTimers } from '@tandem-rl/base/host'
+import { liveWebFetch } from '@tandem-rl/host'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { liveWebFetch } from '../../live/transport/webFetch.js'
 import { TINKER_CLIENT_OPTIONS } from '../optionKinds.js'
 import type { TinkerLora } from '../protocol/jsonWire.js'
 import { parseTinkerPath } from '../protocol/paths.js'

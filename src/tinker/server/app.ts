@@ -1,11 +1,9 @@
 /** The Tinker server as a function from requests to responses. */
 import { cell, checkOptions, type Key } from '@tandem-rl/base'
 import { liveCalendar, liveClock, liveDigest, liveIds, liveTimers } from '@tandem-rl/base/host'
+import { liveFiles, liveMemory, reportError } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { liveFiles } from '../../live/files.js'
-import { liveMemory } from '../../live/memory.js'
-import { reportError } from '../../live/reportError.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
 import { readBodyBytes, SMALL_BODY } from '../../serve/bodies/body.js'

@@ -4,9 +4,9 @@
  */
 import type { ThreadPort } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
+import { answerJobs, type ThreadJobs, threadJobs } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { answerJobs, type ThreadJobs, threadJobs } from '../../live/threadJobs.js'
 import { parseJsonBody, SMALL_BODY } from '../../serve/bodies/body.js'
 import { LARGE_BODIES, unreadBody } from '../../serve/bodies/bodyThread.js'
 import { type ApiFailure, apiFailure } from '../../serve/requests/failure.js'

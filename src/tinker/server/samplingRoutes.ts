@@ -1,9 +1,9 @@
 /** The routes that sample: sampling sessions, completions, and log-probabilities of prompts. */
 import { cell, describe, keyFromSeed } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { liveFiles } from '../../live/files.js'
 import { samplingParams } from '../../modules/generation/sampling/params.js'
 import { loadAdapter } from '../../modules/lora/peft.js'
 import { loadWeights, makeParams } from '../../modules/pretrained/pretrained.js'

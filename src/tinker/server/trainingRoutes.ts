@@ -1,9 +1,9 @@
 /** The routes that train: models, losses, optimizer steps and checkpoints. */
 import { describe, type Failure } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import { formatBytes } from '../../learners/memoryEstimate.js'
-import { liveFiles } from '../../live/files.js'
 import { forwardBackwardOutputJson, type REQUESTS, type TinkerLora } from '../protocol/jsonWire.js'
 import {
   type CheckpointKind,

@@ -1,10 +1,11 @@
 /** Reader of captured sessions: JSON lines of `tandem capture` and `capture()`. */
+
+import { fileBytes } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { linkCalls } from '../../data/capture/linking.js'
 import { readCapture } from '../../data/capture/records.js'
 import type { CapturedCall, CapturedSession } from '../../data/capture/session.js'
-import { fileBytes } from '../../live/byteSource.js'
 import { episodeAgents } from './agentLanes.js'
 import { type ForeignReader, NO_TOKENS } from './foreignLog.js'
 import type { EpisodeAgents, ViewedTurn } from './viewedTurn.js'

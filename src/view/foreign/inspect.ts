@@ -1,11 +1,11 @@
 /** Reader of Inspect's logs: `.eval`, a zip archive with a file for each sample. */
 import { type ByteSource, type Failure, parseJsonAs } from '@tandem-rl/base'
+import { fileBytes } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { readZipEntry, type ZipEntry, zipEntries } from '../../data/codecs/zip.js'
-import { fileBytes } from '../../live/byteSource.js'
 import { type ForeignLog, type ForeignReader, foreignFailure } from './foreignLog.js'
 import { eventSchema, inspectAgents } from './inspectAgents.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'

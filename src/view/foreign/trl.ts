@@ -1,9 +1,10 @@
 /** Reader of TRL's completions: `completions/completions_00001.parquet` of `log_completions`. */
+
+import { fileBytes } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { readParquet } from '../../data/codecs/parquet.js'
-import { fileBytes } from '../../live/byteSource.js'
 import { type ForeignReader, NO_TOKENS, numbering, numbersOf, readEach } from './foreignLog.js'
 import type { ViewedTurn } from './viewedTurn.js'
 

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { memoryBytes, optionalPackage, describe as sentence } from '@tandem-rl/base'
+import { fileBytes } from '@tandem-rl/host'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ColumnMetaData, parquetMetadata } from 'hyparquet'
@@ -13,7 +14,6 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { parquetInfo, type ReadParquetOptions, readParquet } from '../../../src/data/codecs/parquet.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
-import { fileBytes } from '../../../src/live/byteSource.js'
 import { collectGarbage } from '../../kit/memory.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { liveProcesses } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { mcpTools } from '../../../src/envs/tools/mcpTools.js'
 import type { Tool } from '../../../src/envs/tools/tool.js'
-import { liveProcesses } from '../../../src/live/processes.js'
 import { closesTools, lyingProgram, mcpProgram, type OpenedTools, openTools, refusalOf } from '../../kit/mcp.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'tandem-mcp-'))

@@ -1,4 +1,5 @@
 import { keyFromSeed, type Thread, type Threads } from '@tandem-rl/base'
+import { liveThreads } from '@tandem-rl/host'
 import { liveTensors, own, ownedCount, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
@@ -11,7 +12,6 @@ import { parallelScorer } from '../../../src/learners/parallel/parallelScorer.js
 import { type ParallelStep, parallelStep } from '../../../src/learners/parallel/parallelStep.js'
 import { type Replicas, startReplicas } from '../../../src/learners/parallel/replicas.js'
 import { type LossStepOptions, lossStep, NonFiniteLoss } from '../../../src/learners/steps/lossStep.js'
-import { liveThreads } from '../../../src/live/threads.js'
 import { completionKeys, makeGenerator } from '../../../src/modules/generation/generator.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'

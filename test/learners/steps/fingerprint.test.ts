@@ -1,11 +1,12 @@
 /** Fingerprints of formulas, and what threads make of them. */
+
+import { liveThreads } from '@tandem-rl/host'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { startReplicas } from '../../../src/learners/parallel/replicas.js'
 import { advantageFingerprint, lossFingerprint } from '../../../src/learners/steps/fingerprint.js'
-import { liveThreads } from '../../../src/live/threads.js'
 import { MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
 import { GAE } from '../../../src/objectives/advantages/valueAdvantages.js'
 import { ALGORITHM_NAMES, algorithmLoss } from '../../../src/objectives/algorithms.js'

@@ -13,6 +13,7 @@ import {
   orThrow,
   type Transport,
 } from '@tandem-rl/base'
+import { liveTransport } from '@tandem-rl/host'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
@@ -33,7 +34,6 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { shopSolution, shopTasks, shopWorld } from '../../../src/envs/worlds/shop.js'
 import { worldService } from '../../../src/envs/worlds/worldService.js'
 import { serviceResource } from '../../../src/live/resources/serviceResource.js'
-import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import { useEngine } from '../../kit/engine.js'
 import { callOf } from '../../kit/tools.js'
 

@@ -1,7 +1,8 @@
 /** Adapters that PEFT wrote: the model computes with them here what it computed there. */
+
+import { liveFiles } from '@tandem-rl/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
-import { liveFiles } from '../../../src/live/files.js'
 import { mergeLora, withLora } from '../../../src/modules/lora/adapter.js'
 import { loadAdapter } from '../../../src/modules/lora/peft.js'
 import { mergeAdapters } from '../../../src/modules/pretrained/mergeAdapters.js'

@@ -1,9 +1,9 @@
 /** Models from scratch: every family is saved, loaded and sampled. */
 import { keyFromSeed } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
 import { History, message, renderText } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
-import { liveFiles } from '../../../src/live/files.js'
 import { CHAT_ML } from '../../../src/modules/pretrained/chatFormats.js'
 import { type NewModelOptions, newModel } from '../../../src/modules/pretrained/newModel.js'
 import { loadPretrained } from '../../../src/modules/pretrained/pretrained.js'

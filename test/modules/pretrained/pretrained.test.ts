@@ -2,12 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { child, type HostArray, keyFromSeed, type ModelFailure, normals, orThrow } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { History, renderText } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { encodeSafetensors } from '../../../src/data/codecs/safetensors.js'
-import { liveFiles } from '../../../src/live/files.js'
 import {
   hostArrays,
   type LoadOptions,

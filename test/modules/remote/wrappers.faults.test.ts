@@ -3,9 +3,9 @@
  * server, or it returns a failure without rows.
  */
 import { keyFromSeed } from '@tandem-rl/base'
+import { liveTransport } from '@tandem-rl/host'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { EngineClient } from '../../../src/data/engineClient.js'
-import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import type { PoolMember } from '../../../src/modules/remote/poolMembers.js'
 import { vLLMClient } from '../../../src/modules/remote/vllm/client.js'
 import { type ClientPolicy, vLLMWrapper } from '../../../src/modules/remote/vllm/vLLMWrapper.js'

@@ -4,11 +4,11 @@
  */
 import { appendFileSync, existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { fileFailure } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { type CaptureRecord, recordLine } from '../../../src/data/capture/records.js'
-import { liveFiles } from '../../../src/live/files.js'
 import { openJournal } from '../../../src/serve/capture/journal.js'
 import { anySession } from '../../kit/capturedCalls.js'
 import { leftOf, rightOf } from '../../kit/results.js'

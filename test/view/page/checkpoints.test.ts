@@ -1,10 +1,10 @@
 /** Requests about checkpoints over HTTP, on real runs. */
 import { readFileSync } from 'node:fs'
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'
 import type { NamedTensors } from '../../../src/data/weights.js'
-import { liveFiles } from '../../../src/live/files.js'
 import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../../../src/run/metrics/records.js'
 import { rolloutId } from '../../../src/view/foreign/viewedTurn.js'

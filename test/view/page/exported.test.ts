@@ -1,8 +1,8 @@
 /** Exported pages: opened from a file, without a server. */
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { liveTimers } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { beforeAll, expect, it } from 'vitest'
-import { liveFiles } from '../../../src/live/files.js'
 import { exportedPage } from '../../../src/view/server.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 import { describeInBrowsers, openRollout, usePages } from '../../kit/viewPages.js'

@@ -1,8 +1,8 @@
 /** Logs of other programs, recorded numbers of tokens, alarms on curves, reports. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { liveFiles } from '@tandem-rl/host'
 import { expect, it } from 'vitest'
-import { liveFiles } from '../../../src/live/files.js'
 import { reportOfRun } from '../../../src/run/report/reportOfRun.js'
 import { evaluationRecord, stepRecord, trajectoryRecord } from '../../kit/records.js'
 import { rightOf } from '../../kit/results.js'

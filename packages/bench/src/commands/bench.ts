@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { countOf } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import { train } from 'tandem-rl'
 import {
   addRecipeFlags,
@@ -31,7 +32,6 @@ import {
   startEngine,
   threadsOfRun,
 } from 'tandem-rl/command'
-import { liveFiles } from 'tandem-rl/host'
 import { type Benchmark, benchmarkHost, type Comparison, summarize } from '../benchmark.js'
 import { formatBenchmark } from '../format.js'
 import { benchmarkPicture } from '../picture.js'

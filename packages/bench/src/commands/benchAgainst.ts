@@ -8,8 +8,8 @@
  */
 import { resolve } from 'node:path'
 import { median } from '@tandem-rl/base'
+import { liveProcesses } from '@tandem-rl/host'
 import { CommandError, orFail, say } from 'tandem-rl/command'
-import { liveProcesses } from 'tandem-rl/host'
 import { type BenchmarkRound, type Comparison, comparisonOf, summarize } from '../benchmark.js'
 import { type SpeedRatio, speedRatio } from '../statistics.js'
 import type { RecipeBenchmark } from './benchRecord.js'

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { print, printError } from '@tandem-rl/base/host'
+import { filesBelow, liveLocks } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import {
   Command,
@@ -14,7 +15,6 @@ import {
   readSettingsFile,
   startEngine,
 } from 'tandem-rl/command'
-import { filesBelow, liveLocks } from 'tandem-rl/host'
 import { PLAIN_CHAT } from 'tandem-rl/models'
 import { resolvePolicy } from 'tandem-rl/remote'
 import { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'

@@ -2,10 +2,10 @@
 import { dirname } from 'node:path'
 import { describe } from '@tandem-rl/base'
 import { printError } from '@tandem-rl/base/host'
+import { filesBelow } from '@tandem-rl/host'
 import type { RunStatus, Sink, TrackedEvent } from '@tandem-rl/tracking'
 import * as E from 'fp-ts/lib/Either.js'
 import { importGuest } from 'tandem-rl/command'
-import { filesBelow } from 'tandem-rl/host'
 import type { TournamentEvent } from '../arena/matches/tournament.js'
 import { gameScalars } from '../arena/session/board.js'
 

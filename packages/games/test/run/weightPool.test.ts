@@ -1,10 +1,10 @@
 /** Pools of old weights: which versions are kept, drawn and restored. */
 import { writeFileSync } from 'node:fs'
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
+import { liveFiles } from '@tandem-rl/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { liveFiles } from '../../../../src/live/files.js'
 import { useEngine } from '../../../../test/kit/engine.js'
 import { useTemporaryFolder } from '../../../../test/kit/runs.js'
 import { type WeightPool, weightPool } from '../../src/run/weightPool.js'

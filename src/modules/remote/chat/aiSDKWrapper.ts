@@ -11,12 +11,12 @@ import {
   unlessAborted,
 } from '@tandem-rl/base'
 import { liveCalendar, liveTimers } from '@tandem-rl/base/host'
+import { pauseMs, retryAfterMs } from '@tandem-rl/host'
 import type { History } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { ServingWeights } from '../../../data/engineClient.js'
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
-import { pauseMs, retryAfterMs } from '../../../live/transport/retry.js'
 import { AI_SDK_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { type AIError, aiError, aiResult, aiTurn } from './aiAnswer.js'
 import { type AIMessage, aiPrompt } from './aiPrompt.js'

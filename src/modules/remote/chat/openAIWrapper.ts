@@ -12,11 +12,11 @@ import {
   problemList,
   type Transport,
 } from '@tandem-rl/base'
+import { liveTransport } from '@tandem-rl/host'
 import { callIds, type History, type OpenAiMessage, sameHistory, writtenArguments } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { ActOptions, HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
-import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { OPENAI_WRAPPER_OPTIONS } from '../../optionKinds.js'
 import { reportedStatus } from '../failures.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'

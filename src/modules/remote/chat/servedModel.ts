@@ -1,8 +1,9 @@
 /** Addresses and names of models on servers with OpenAI's API. */
+
+import { liveWebFetch } from '@tandem-rl/host'
 import { boundedList } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { liveWebFetch } from '../../../live/transport/webFetch.js'
 
 const LIST_MS = 5000
 const MAX_BYTES = 2 ** 20

@@ -3,11 +3,11 @@
  * retried.
  */
 import { type HttpFailure, type HttpReply, type HttpRequest, parseJsonAs, type Transport } from '@tandem-rl/base'
+import { liveTransport } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
 import type { EngineFailure } from '../../../data/engineClient.js'
-import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from '../failures.js'
 
 /** A server and the settings of requests to it. */

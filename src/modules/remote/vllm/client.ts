@@ -4,12 +4,12 @@
  */
 import { checkOptions, describe, type Files, type Ids } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
+import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import type { WeightSource } from '../../../data/generation.js'
-import { liveFiles } from '../../../live/files.js'
 import { VLLM_CLIENT_OPTIONS } from '../../optionKinds.js'
 import { engineFailure } from '../failures.js'
 import { makeRequestGate } from '../requestGate.js'

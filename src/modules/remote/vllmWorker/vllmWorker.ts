@@ -11,11 +11,10 @@ import {
   unlessAborted,
 } from '@tandem-rl/base'
 import { harmless } from '@tandem-rl/base/host'
+import { liveProcesses, liveTransport } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { EngineClient } from '../../../data/engineClient.js'
-import { liveProcesses } from '../../../live/processes.js'
-import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { MAKE_VLLM_WORKER_OPTIONS } from '../../optionKinds.js'
 import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'

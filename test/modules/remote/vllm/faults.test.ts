@@ -1,6 +1,6 @@
 import { orThrow } from '@tandem-rl/base'
+import { liveTransport } from '@tandem-rl/host'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
 import { collectEvents } from '../../../../src/modules/generation/generateAll.js'
 import { vLLMClient } from '../../../../src/modules/remote/vllm/client.js'
 import type { Delivery } from '../../../../src/modules/remote/vllm/wireRequest.js'

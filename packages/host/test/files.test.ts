@@ -7,8 +7,8 @@ import { describe as sentence } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { fileBytes } from '../../src/live/byteSource.js'
-import { liveFiles } from '../../src/live/files.js'
+import { fileBytes } from '../src/byteSource.js'
+import { liveFiles } from '../src/files.js'
 
 let folder = ''
 const at = (...names: readonly string[]): string => join(folder, ...names)
@@ -123,7 +123,7 @@ describe('write', () => {
 
   it('a process that is killed while it writes leaves whole contents', async () => {
     const program = `
-      import { liveFiles } from ${JSON.stringify(resolve('src/live/files.ts'))}
+      import { liveFiles } from ${JSON.stringify(resolve('packages/host/src/files.ts'))}
       for (let i = 0; ; i++) {
         const result = await liveFiles.write(process.argv[1], 'ab'[i % 2].repeat(2 ** 20))()
         console.log(result._tag)

@@ -4,9 +4,9 @@ import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { liveProcesses } from '../../src/live/processes.js'
-import { gone, isAlive } from '../kit/resources.js'
-import { leftOf, rightOf } from '../kit/results.js'
+import { gone, isAlive } from '../../../test/kit/resources.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { liveProcesses } from '../src/processes.js'
 
 /** A shell that starts a child, prints its id, and runs until it is killed. */
 const PARENT = 'sleep 1000 & echo "child $!"; echo "oops" >&2; wait'
@@ -103,7 +103,7 @@ describe('a process', () => {
     ['is terminated', '', 'SIGTERM'],
     ['is killed', '', 'SIGKILL'],
   ] as const)('ends, with its children, when the one who started it %s', async (_, code, signal) => {
-    const module = fileURLToPath(new URL('../../src/live/processes.ts', import.meta.url))
+    const module = fileURLToPath(new URL('../src/processes.ts', import.meta.url))
     const program = `
       const { liveProcesses } = await import(${JSON.stringify(module)})
       const { right } = await liveProcesses.start({

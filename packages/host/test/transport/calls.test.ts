@@ -4,9 +4,9 @@
  */
 import type { HttpRequest } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
-import { liveTransport } from '../../../src/live/transport/liveTransport.js'
-import { manualTime } from '../../kit/manualTime.js'
-import { bodyOf, GET, itemsOf, POST, startServer, transportTo } from '../../kit/transports.js'
+import { manualTime } from '../../../../test/kit/manualTime.js'
+import { bodyOf, GET, itemsOf, POST, startServer, transportTo } from '../../../../test/kit/transports.js'
+import { liveTransport } from '../../src/transport/liveTransport.js'
 
 /** A signal that counts who listens to it. */
 const countedSignal = (): {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { liveWebFetch } from '../../../src/live/transport/webFetch.js'
+import { liveWebFetch } from '../../src/transport/webFetch.js'
 
 const closes: (() => Promise<unknown>)[] = []
 afterEach(async () => {

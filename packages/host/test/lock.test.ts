@@ -3,17 +3,17 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { liveLocks, lockState } from '../../src/live/lock.js'
-import { compiled } from '../kit/compiled.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { useTemporaryFolder } from '../kit/runs.js'
+import { compiled } from '../../../test/kit/compiled.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { useTemporaryFolder } from '../../../test/kit/runs.js'
+import { liveLocks, lockState } from '../src/lock.js'
 
 const at = useTemporaryFolder()
 
 /** A process that takes a lock and holds it until it is killed. */
 const holding = async (path: string) => {
   const code = `
-    const { liveLocks } = await import(${JSON.stringify(compiled('src/live/lock.ts'))})
+    const { liveLocks } = await import(${JSON.stringify(compiled('packages/host/src/lock.ts'))})
     console.log((await liveLocks.take(${JSON.stringify(path)})())._tag)
     setInterval(() => {}, 1000)`
   const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] })

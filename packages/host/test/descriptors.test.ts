@@ -7,7 +7,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { compiled } from '../../kit/compiled.js'
+import { compiled } from '../../../test/kit/compiled.js'
 
 const SECRET = 'only for the eyes of this user'
 

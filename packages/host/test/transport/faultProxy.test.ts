@@ -1,7 +1,7 @@
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { type Fault, type FaultProxy, faultProxy, rewriteJson } from '../../kit/faultProxy.js'
+import { type Fault, type FaultProxy, faultProxy, rewriteJson } from '../../../../test/kit/faultProxy.js'
 
 const opened: (() => Promise<void>)[] = []
 afterEach(async () => {

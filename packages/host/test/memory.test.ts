@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { totalmem } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { liveMemory } from '../../src/live/memory.js'
+import { liveMemory } from '../src/memory.js'
 
 const TOTAL = totalmem()
 
 /** Another process that reserves bytes until it is killed. */
 const reserving = async (bytes: number) => {
-  const program = `import { liveMemory } from './src/live/memory.ts'; liveMemory.reserve(${bytes}); console.log('reserved'); setInterval(() => {}, 1e6)`
+  const program = `import { liveMemory } from './packages/host/src/memory.ts'; liveMemory.reserve(${bytes}); console.log('reserved'); setInterval(() => {}, 1e6)`
   const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -5,10 +5,10 @@ import { basename, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { HubRepo } from '@tandem-rl/base'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { liveHub } from '../../src/live/hub.js'
-import { COMMIT, type HubServer, sha256, startHub } from '../kit/hubServer.js'
-import { rightOf } from '../kit/results.js'
-import { useTemporaryFolder } from '../kit/runs.js'
+import { COMMIT, type HubServer, sha256, startHub } from '../../../test/kit/hubServer.js'
+import { rightOf } from '../../../test/kit/results.js'
+import { useTemporaryFolder } from '../../../test/kit/runs.js'
+import { liveHub } from '../src/hub.js'
 
 const path = useTemporaryFolder()
 
@@ -78,7 +78,7 @@ describe('a download resumes', () => {
       return true
     })
     const program = `
-      import { liveHub } from ${JSON.stringify(resolve('src/live/hub.ts'))}
+      import { liveHub } from ${JSON.stringify(resolve('packages/host/src/hub.ts'))}
       const options = JSON.parse(process.argv[1])
       const calls = [0, 1].map(() => liveHub(options).download(${JSON.stringify(rows)}, ${JSON.stringify(TRAIN)})())
       console.log(JSON.stringify(await Promise.all(calls)))`

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { bodyOf, GET, itemsOf, startServer, transportTo } from '../../kit/transports.js'
+import { bodyOf, GET, itemsOf, startServer, transportTo } from '../../../../test/kit/transports.js'
 
 describe('a whole answer', () => {
   it('comes with status, headers, server and attempts; JSON is sent with its type', async () => {

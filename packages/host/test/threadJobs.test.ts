@@ -1,9 +1,9 @@
 /** Jobs on another thread. */
 import { requireLeft } from '@tandem-rl/testing'
 import { describe, expect, it } from 'vitest'
-import { threadJobs } from '../../src/live/threadJobs.js'
+import { threadJobs } from '../src/threadJobs.js'
 
-const PROGRAM = { module: new URL('../kit/threadPrograms.ts', import.meta.url).href, exportName: 'jobs' }
+const PROGRAM = { module: new URL('../../../test/kit/threadPrograms.ts', import.meta.url).href, exportName: 'jobs' }
 
 const LIMITS = { limitMs: 60_000, mostSize: 100, heapMegabytes: 64, idleMs: 1000 }
 

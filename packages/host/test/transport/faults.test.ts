@@ -3,9 +3,9 @@
  * it ends.
  */
 import { describe, expect, it } from 'vitest'
-import type { Fault, FaultProxy, FaultProxyOptions } from '../../kit/faultProxy.js'
-import { manualTime } from '../../kit/manualTime.js'
-import { GET, itemsOf, LOAD, POST, startProxy, startServer, transportTo } from '../../kit/transports.js'
+import type { Fault, FaultProxy, FaultProxyOptions } from '../../../../test/kit/faultProxy.js'
+import { manualTime } from '../../../../test/kit/manualTime.js'
+import { GET, itemsOf, LOAD, POST, startProxy, startServer, transportTo } from '../../../../test/kit/transports.js'
 
 const ANSWER = JSON.stringify({ ids: [1, 2, 3], text: 'abc' })
 const EVENTS = 'data: {"n":1}\n\ndata: {"n":2}\n\ndata: [DONE]\n\n'

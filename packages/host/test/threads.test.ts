@@ -2,9 +2,9 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Thread, ThreadOptions } from '@tandem-rl/base'
 import { afterEach, describe, expect, it } from 'vitest'
-import { liveThreads } from '../../src/live/threads.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import type * as programs from '../kit/threadPrograms.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import type * as programs from '../../../test/kit/threadPrograms.js'
+import { liveThreads } from '../src/threads.js'
 
 const module = pathToFileURL(resolve('test/kit/threadPrograms.ts')).href
 

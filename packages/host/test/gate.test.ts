@@ -4,9 +4,9 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import type { GateDestination } from '@tandem-rl/base'
 import { afterEach, describe, expect, it } from 'vitest'
-import { liveGate } from '../../src/live/gate.js'
-import { openSockets } from '../kit/resources.js'
-import { rightOf } from '../kit/results.js'
+import { openSockets } from '../../../test/kit/resources.js'
+import { rightOf } from '../../../test/kit/results.js'
+import { liveGate } from '../src/gate.js'
 
 const closes: (() => Promise<unknown>)[] = []
 afterEach(async () => {

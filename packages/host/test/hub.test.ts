@@ -13,11 +13,11 @@ import { dirname, join } from 'node:path'
 import { downloadFileToCacheDir, scanCacheDir } from '@huggingface/hub'
 import { type HubFailure, type HubRepo, describe as sentence } from '@tandem-rl/base'
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { type LiveHubOptions, liveHub } from '../../src/live/hub.js'
-import { COMMIT, gitSha1, type HubServer, sha256, startHub } from '../kit/hubServer.js'
-import { manualTime, settle } from '../kit/manualTime.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { useTemporaryFolder } from '../kit/runs.js'
+import { COMMIT, gitSha1, type HubServer, sha256, startHub } from '../../../test/kit/hubServer.js'
+import { manualTime, settle } from '../../../test/kit/manualTime.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { useTemporaryFolder } from '../../../test/kit/runs.js'
+import { type LiveHubOptions, liveHub } from '../src/hub.js'
 
 const path = useTemporaryFolder()
 

@@ -2,15 +2,8 @@
 import { keyFromSeed } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  admit,
-  type Circuit,
-  CLOSED_CIRCUIT,
-  circuitState,
-  failCircuit,
-  succeed,
-} from '../../../src/live/transport/circuit.js'
-import { NO_RATE, takeRate } from '../../../src/live/transport/rate.js'
+import { admit, type Circuit, CLOSED_CIRCUIT, circuitState, failCircuit, succeed } from '../../src/transport/circuit.js'
+import { NO_RATE, takeRate } from '../../src/transport/rate.js'
 import {
   budgetRequest,
   budgetRetry,
@@ -19,7 +12,7 @@ import {
   retryAfterMs,
   startBudget,
   type Trouble,
-} from '../../../src/live/transport/retry.js'
+} from '../../src/transport/retry.js'
 
 const OPTIONS = { attempts: 4, baseMs: 100, capMs: 3000, share: 0.2, floor: 10 }
 const KEY = keyFromSeed(3)

@@ -12,13 +12,13 @@ import {
 import { createServer, type Server } from 'node:net'
 import { type Files, sizeProblem } from '@tandem-rl/base'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
-import { SOURCE_FOLDERS, typeScriptBelow } from '../../scripts/kit/workspace.js'
-import { filesBelow, liveFiles } from '../../src/live/files.js'
-import { liveLocks, lockState } from '../../src/live/lock.js'
-import { loadText } from '../../src/modules/pretrained/pretrained.js'
-import { makePipe } from '../kit/pipes.js'
-import { useTemporaryFolder } from '../kit/runs.js'
+import { SOURCE_FOLDERS, typeScriptBelow } from '../../../scripts/kit/workspace.js'
+import { loadText } from '../../../src/modules/pretrained/pretrained.js'
+import { makePipe } from '../../../test/kit/pipes.js'
+import { useTemporaryFolder } from '../../../test/kit/runs.js'
+import { FILE_LIMITS } from '../../base/src/fileLimits.js'
+import { filesBelow, liveFiles } from '../src/files.js'
+import { liveLocks, lockState } from '../src/lock.js'
 
 const path = useTemporaryFolder()
 
@@ -103,14 +103,14 @@ describe('files', () => {
 
 /** Sources that read files themselves, and what they read. */
 const READERS: Readonly<Record<string, string>> = {
-  'src/live/lock.ts': 'files of /proc, beside the lock by `readRegularText`',
-  'src/live/descriptors.ts': 'files of /proc',
-  'src/live/reservations.ts': 'files of /proc, for engines that have ended',
+  'packages/host/src/lock.ts': 'files of /proc, beside the lock by `readRegularText`',
+  'packages/host/src/descriptors.ts': 'files of /proc',
+  'packages/host/src/reservations.ts': 'files of /proc, for engines that have ended',
   'src/live/sandbox/bubblewrap.ts': 'files of /proc',
   'src/live/sandbox/controlGroup.ts': 'files of /proc and of cgroups',
   'src/live/sandbox/launch.ts': 'files of /proc',
   'src/live/sandbox/watched.ts': 'files of /proc and of cgroups',
-  'src/live/hubCache.ts': 'blobs, for their digest',
+  'packages/host/src/hubCache.ts': 'blobs, for their digest',
   'src/live/userModules.ts': 'the manifest of this package',
   'src/cli/init.ts': 'the template of this package',
 }
