@@ -34,7 +34,7 @@ const BUNDLERS = ['test/programs/bundlers.test.ts']
 
 /** The files that take longest: one that starts last would run while nothing else is left. */
 const LONGEST = [
-  ...['programs/installed', 'programs/site', 'site/training', 'learning/grpo', 'view/page/safety'],
+  ...['programs/installed', 'programs/site', 'site/training', 'learning/grpo', 'page/safety'],
   ...['defaultBackend', 'programs/readme'],
 ].map((name) => `/test/${name}.test.ts`)
 
@@ -53,7 +53,7 @@ class LongestFirst extends BaseSequencer {
  * Tests that leave a process as they found it: in the short form, their files take turns in one,
  * and modules are loaded once.
  */
-const TIDY = /^test\/(cli|recipes|learning|run|view)\//
+const TIDY = /^(test\/(cli|recipes|learning|run)|packages\/view\/test)\//
 
 /**
  * Every command with every resource, signal or recipe, hundreds of schedules, 32 MiB for every route,

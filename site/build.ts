@@ -64,7 +64,7 @@ const writePages = (): void => {
   for (const source of recipes)
     write(sitePath(source), recipePage(link(source).slice('/recipes/'.length), read(source)))
   cpSync(join(ROOT, 'docs/images'), join(PAGES, 'images'), { recursive: true })
-  cpSync(join(ROOT, 'assets/view/icon.svg'), join(PAGES, 'public/icon.svg'))
+  cpSync(join(ROOT, 'packages/view/assets/icon.svg'), join(PAGES, 'public/icon.svg'))
   const sections = SECTIONS.map(({ title, sources: each }) => ({
     text: title,
     items: each.map((source) => ({ text: titles.get(source), link: link(source) })),

@@ -154,7 +154,7 @@ const LARGE_RECORDS: Readonly<Record<string, number>> = {
   'src/modules/lora/adapterConfig.ts': 15, // PEFT's adapter_config.json
   'packages/text/src/tokenizer/files.ts': 13, // tokenizer_config.json
   'packages/host/src/transport/settings.ts': 15,
-  'src/view/query.ts': 22, // the query of the viewer's list of rollouts
+  'packages/view/src/query.ts': 22, // the query of the viewer's list of rollouts
   'src/serve/requests/responses.ts': 13, // a request of OpenAI's Responses API
 }
 

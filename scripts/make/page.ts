@@ -22,7 +22,7 @@ const ENGINE_FILES = [
 const copiesOf = (uplot: string, ort: string): readonly (readonly [from: string, to: string])[] => [
   ...['index', 'poker'].map((name) => [`site/training/${name}.html`, `${name}.html`] as const),
   ['site/training/page.css', 'page.css'],
-  ...['base.css', 'theme.js', 'icon.svg'].map((name) => [`assets/view/${name}`, name] as const),
+  ...['base.css', 'theme.js', 'icon.svg'].map((name) => [`packages/view/assets/${name}`, name] as const),
   [join(uplot, 'uPlot.min.css'), 'uPlot.min.css'],
   ...['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'].map(
     (name) => [`models/word-problems/${name}`, `model/${name}`] as const,

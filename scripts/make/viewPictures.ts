@@ -11,21 +11,20 @@ import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { liveFiles } from '@tandem-rl/host'
 import { chromium, type Page } from 'playwright-core'
+import { modelDesk } from '../../packages/view/src/modelDesk.js'
+import { startView } from '../../packages/view/src/server.js'
 import { storedRunOpener } from '../../src/cli/storedRun.js'
-import { version } from '../../src/live/version.js'
-import { modelDesk } from '../../src/view/modelDesk.js'
-import { startView } from '../../src/view/server.js'
 
 const [folder = '', ...wanted] = process.argv.slice(2)
 if (folder === '') throw new RangeError('usage: npm run make -- viewPictures RUN_FOLDER [PICTURE...]')
 const run = basename(folder)
 
 /** A log of several agents at the same time. */
-const TEAM = 'test/golden/foreignTeam/traces.jsonl'
+const TEAM = 'packages/view/test/golden/foreignTeam/traces.jsonl'
 
 const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: storedRunOpener({}) })
 const server = orThrow(
-  await startView({ files: liveFiles, timers: liveTimers, folders: [folder, TEAM], port: 0, version, models })(),
+  await startView({ files: liveFiles, timers: liveTimers, folders: [folder, TEAM], port: 0, models })(),
 )
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',

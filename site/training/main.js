@@ -1,7 +1,7 @@
 /** The page: controls, curves and completions. The worker does everything else. */
-import { chart } from '../../assets/view/charts.js'
-import { fill, h } from '../../assets/view/dom.js'
-import { duration, number, percent } from '../../assets/view/format.js'
+import { chart } from '../../packages/view/assets/charts.js'
+import { fill, h } from '../../packages/view/assets/dom.js'
+import { duration, number, percent } from '../../packages/view/assets/format.js'
 import { DEFAULT_REWARD, problemOf, VARIABLES } from './reward.js'
 
 const at = (id) => document.getElementById(id)

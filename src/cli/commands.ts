@@ -111,27 +111,6 @@ export const COMMANDS: readonly CommandEntry[] = [
     },
   },
   {
-    name: 'view',
-    summary: 'Show runs in a browser: curves, rollouts token by token, and what would have been otherwise.',
-    group: 'Evaluate:',
-    examples: ['tandem view runs', 'tandem view runs/first runs/second --port 8080'],
-    load: async () => (await import('./view.js')).viewCommand(),
-  },
-  {
-    name: 'runs',
-    summary: 'List runs with their state, newest numbers and tags.',
-    group: 'Evaluate:',
-    examples: ['tandem runs', 'tandem runs runs/first --json'],
-    load: async () => (await import('./runs.js')).runsCommand(),
-  },
-  {
-    name: 'compare',
-    summary: 'Compare runs: the settings that differ and the newest value of each metric.',
-    group: 'Evaluate:',
-    examples: ['tandem compare runs/first runs/second', 'tandem compare runs --names reward,update.entropy --json'],
-    load: async () => (await import('./compare.js')).compareCommand(),
-  },
-  {
     name: 'report',
     summary: 'Write the report of a run, also while it trains or after it was killed.',
     group: 'Evaluate:',

@@ -20,6 +20,7 @@ export const GUESTS: Readonly<Record<string, readonly string[]>> = {
   games: ['arena'],
   testing: [],
   tracking: [],
+  view: ['view', 'runs', 'compare'],
 }
 
 /** Commands of these packages, and the package that has each. */

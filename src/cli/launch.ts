@@ -1,4 +1,5 @@
 /** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
+import { shortNumber } from '@tandem-rl/base'
 import { liveIds, liveTimers, print } from '@tandem-rl/base/host'
 import { filesBelow, liveLocks } from '@tandem-rl/host'
 import { Command } from 'commander'
@@ -13,7 +14,6 @@ import { checkServerUrl } from './options.js'
 import { reminded } from './reminder.js'
 import { sayLine } from './serving.js'
 import { readSettingsFile } from './settingsFile.js'
-import { numberText } from './viewer.js'
 
 interface Flags {
   readonly url?: string
@@ -50,7 +50,7 @@ const onEvent = (event: JobEvent): void => {
   if (event.type !== 'step') return
   const parts = (['reward', 'loss', 'entropy'] as const).flatMap((name) => {
     const value = knownMetric(event.step, name)
-    return value === null ? [] : [`${name} ${numberText(value)}`]
+    return value === null ? [] : [`${name} ${shortNumber(value)}`]
   })
   sayLine(`step ${event.step.step}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`)
 }

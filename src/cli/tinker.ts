@@ -1,5 +1,5 @@
 /** `tandem tinker check`: checks what a Tinker server computes. */
-import { textTable, visibleLine } from '@tandem-rl/base'
+import { shortNumber, textTable, visibleLine } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
 import { checkTinkerServer } from '../tinker/check/checkTinkerServer.js'
@@ -11,7 +11,6 @@ import { checkServerUrl } from './options.js'
 import { say } from './plan.js'
 import { reminder } from './reminder.js'
 import { wireOption } from './tinkerTraining.js'
-import { numberText } from './viewer.js'
 
 interface Flags {
   readonly baseModel?: string
@@ -25,7 +24,7 @@ const cellsOf = ({ check, verdict, finding, numbers }: TinkerCheck): readonly st
   ...[check, verdict, visibleLine(finding)],
   ...[
     Object.entries(numbers)
-      .map(([name, value]) => `${name} ${numberText(value)}`)
+      .map(([name, value]) => `${name} ${shortNumber(value)}`)
       .join(', '),
   ],
 ]

@@ -1,7 +1,9 @@
 /** `docs/limits.md` has every limit of the code, and each limit holds at its value and above it. */
+
 import { readFileSync } from 'node:fs'
 import { jsonSizeProblem, keyFromSeed, sizeProblem } from '@tandem-rl/base'
 import { arenaConfig } from '@tandem-rl/games'
+import { readBodyBytes } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -11,7 +13,6 @@ import { envOfTask } from '../../src/envs/envOfTask.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { layerCount, size } from '../../src/modules/transformer/config/fields.js'
 import { dataSettings, policySettings } from '../../src/run/parts/settings.js'
-import { readBodyBytes } from '../../src/serve/bodies/body.js'
 import { samplingFields, tokenIds } from '../../src/serve/requests/fields.js'
 import { chatSchema } from '../../src/serve/requests/messages.js'
 import { DEFAULT_LIMITS } from '../../src/serve/requests/served.js'

@@ -1,7 +1,7 @@
 /** Test files of the long stage, `npm run learning`. Everything else runs in `npm test`. */
 export const LONG_STAGE = [
   ...['cli', 'programs', 'recipes', 'learning', 'soak'].map((folder) => `test/${folder}/**/*.test.ts`),
-  'test/view/page/**/*.test.ts',
+  'packages/view/test/{commands,page}/**/*.test.ts',
   'test/site/**/*.test.ts',
   'test/regularExpressions.test.ts',
   'test/live/sandbox/escapes.test.ts',

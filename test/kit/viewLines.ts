@@ -1,6 +1,6 @@
 /** Requests to the viewer about checkpoints, and the lines of their answers. */
-import type { ModelLine } from '../../src/view/modelProtocol.js'
-import type { ModelRequest } from '../../src/view/protocol.js'
+import type { ModelLine } from '../../packages/view/src/modelProtocol.js'
+import type { ModelRequest } from '../../packages/view/src/protocol.js'
 
 type Line<T extends ModelLine['type']> = Extract<ModelLine, { readonly type: T }>
 

@@ -3,9 +3,9 @@ import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { type HttpServer, liveFiles } from '@tandem-rl/host'
 import { afterAll, afterEach, beforeAll } from 'vitest'
+import { modelDesk } from '../../packages/view/src/modelDesk.js'
+import { startView } from '../../packages/view/src/server.js'
 import { storedRunOpener } from '../../src/cli/storedRun.js'
-import { modelDesk } from '../../src/view/modelDesk.js'
-import { startView } from '../../src/view/server.js'
 import { useEngine } from './engine.js'
 import { type Flags, useTemporaryFolder } from './runs.js'
 import { useTrainingRuns } from './trainingRuns.js'
@@ -17,7 +17,7 @@ export const useView = (folders: () => readonly string[]) => {
   const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: storedRunOpener({}) })
   afterEach(models.close)
   beforeAll(async () => {
-    const options = { files: liveFiles, timers: liveTimers, folders: folders(), version: 'test', models }
+    const options = { files: liveFiles, timers: liveTimers, folders: folders(), models }
     server = orThrow(await startView({ ...options, port: 0 })())
   })
   afterAll(async () => {

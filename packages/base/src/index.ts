@@ -155,7 +155,7 @@ export {
 } from './strictJson.js'
 export { type Interval, meanInterval, studentQuantile } from './studentInterval.js'
 export { indexOfText } from './textSearch.js'
-export { textTable } from './textTable.js'
+export { shortNumber, textTable } from './textTable.js'
 export { flatten, formatShape, type Tree, type TreeShape, unflatten } from './tree.js'
 export { visibleLine, visibleText } from './visibleText.js'
 export { type WorkCounter, workCounter } from './workBudget.js'

@@ -1,4 +1,4 @@
-/** Tables as plain text. */
+/** Tables and numbers as plain text. */
 
 /**
  * Aligns the cells of rows in columns, two spaces apart. All rows have as many cells as the first.
@@ -15,3 +15,12 @@ export const textTable = (rows: readonly (readonly string[])[]): readonly string
       .trimEnd(),
   )
 }
+
+/**
+ * Formats a number with four digits, and an absent one as `-`.
+ *
+ * @example
+ * shortNumber(0.123456) // '0.1235'
+ */
+export const shortNumber = (value: number | null | undefined): string =>
+  value === null || value === undefined ? '-' : String(Number(value.toPrecision(4)))

@@ -4,6 +4,7 @@
  *
  * @module
  */
+export { type BodyFailure, readBodyBytes } from './bodyBytes.js'
 export { fileBytes } from './byteSource.js'
 export { spawnClosed } from './descriptors.js'
 export { filesBelow, liveFiles, readRegularText } from './files.js'

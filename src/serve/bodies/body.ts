@@ -3,6 +3,7 @@
  * the headers claim.
  */
 import { jsonSizeProblem, parseJson } from '@tandem-rl/base'
+import { type BodyFailure, readBodyBytes } from '@tandem-rl/host'
 import { writtenArguments } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
@@ -12,47 +13,8 @@ export const SMALL_BODY = 256 * 1024
 
 type Read<T> = E.Either<ApiFailure, T>
 
-const tooLarge = (maxBytes: number): Read<never> =>
-  E.left(apiFailure(413, `The request body is larger than ${maxBytes} bytes.`))
-
-/** Bytes of the first buffer of a body without a known length. */
-const FIRST_BUFFER = 2 ** 16
-
-/** Returns a buffer with the same beginning and room for `needed` bytes. */
-const grown = (bytes: Uint8Array<ArrayBuffer>, needed: number, maxBytes: number): Uint8Array<ArrayBuffer> => {
-  const larger = new Uint8Array(Math.min(maxBytes, Math.max(needed, 2 * bytes.length)))
-  larger.set(bytes)
-  return larger
-}
-
-/**
- * Reads the bytes of a body into a buffer of their own. Fails as soon as there are more than
- * allowed.
- */
-export const readBodyBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8Array<ArrayBuffer>>> => {
-  const declared = Number(request.headers.get('content-length') ?? 0)
-  if (declared > maxBytes) return tooLarge(maxBytes)
-  if (request.body === null) return E.right(new Uint8Array())
-  let bytes = new Uint8Array(Number.isInteger(declared) && declared > 0 ? declared : Math.min(FIRST_BUFFER, maxBytes))
-  let size = 0
-  const reader = request.body.getReader()
-  try {
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) break
-      if (size + value.length > maxBytes) {
-        await reader.cancel()
-        return tooLarge(maxBytes)
-      }
-      if (size + value.length > bytes.length) bytes = grown(bytes, size + value.length, maxBytes)
-      bytes.set(value, size)
-      size += value.length
-    }
-  } catch {
-    return E.left(apiFailure(400, 'The request body is incomplete.'))
-  }
-  return E.right(bytes.subarray(0, size))
-}
+/** Makes the failure of a request whose body cannot be read. */
+const bodyFailure = ({ status, reason }: BodyFailure): ApiFailure => apiFailure(status, reason)
 
 const textOf = (bytes: Uint8Array): Read<string> =>
   E.tryCatch(
@@ -96,7 +58,7 @@ export const readJsonBytes = async (
   { maxBytes }: { readonly maxBytes: number },
 ): Promise<Read<Uint8Array<ArrayBuffer>>> =>
   isJson(request.headers.get('content-type'))
-    ? readBodyBytes(request, maxBytes)
+    ? E.mapLeft(bodyFailure)(await readBodyBytes(request, maxBytes))
     : E.left(apiFailure(400, "Unsupported Media Type: Only 'application/json' is allowed"))
 
 /**

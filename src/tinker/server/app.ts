@@ -1,12 +1,13 @@
 /** The Tinker server as a function from requests to responses. */
+
 import { cell, checkOptions, type Key } from '@tandem-rl/base'
 import { liveCalendar, liveClock, liveDigest, liveIds, liveTimers } from '@tandem-rl/base/host'
-import { liveFiles, liveMemory, reportError } from '@tandem-rl/host'
+import { liveFiles, liveMemory, readBodyBytes, reportError } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
-import { readBodyBytes, SMALL_BODY } from '../../serve/bodies/body.js'
+import { SMALL_BODY } from '../../serve/bodies/body.js'
 
 import { metricsAnswer, type ReportedEngine } from '../../serve/metrics.js'
 import type { ApiFailure } from '../../serve/requests/failure.js'
@@ -93,7 +94,7 @@ const readRaw = async (request: Request, maxBytes: number): Promise<Answer<RawBo
   if (request.headers.get('content-encoding') !== null)
     return refusedWith(415, 'compressed bodies are not supported: client/config has proto_compress_fwdbwd false')
   const bytes = await readBodyBytes(request, maxBytes)
-  if (E.isLeft(bytes)) return refusedAs(bytes.left)
+  if (E.isLeft(bytes)) return refusedWith(bytes.left.status, bytes.left.reason)
   return E.right({ bytes: bytes.right, type: typeOf(request) })
 }
 

@@ -1,9 +1,9 @@
-"""Writes the small logs of other programs in test/golden/foreign and test/golden/foreignTeam,
+"""Writes the small logs of other programs in packages/view/test/golden,
 with the packages from PyPI.
 
-    python test/golden/generate/foreignLogs.py trl test/golden/foreign       # needs trl, torch
-    python test/golden/generate/foreignLogs.py inspect test/golden/foreign   # needs inspect_ai
-    python test/golden/generate/foreignLogs.py verifiers test/golden/foreign # needs verifiers
+    python test/golden/generate/foreignLogs.py trl packages/view/test/golden/foreign       # needs trl, torch
+    python test/golden/generate/foreignLogs.py inspect packages/view/test/golden/foreign   # needs inspect_ai
+    python test/golden/generate/foreignLogs.py verifiers packages/view/test/golden/foreign # needs verifiers
 
 Each was made in its own virtual environment: trl 1.13.0, inspect_ai 0.3.285, verifiers 0.4.0.
 """
