@@ -2,7 +2,7 @@
 import * as fs from 'node:fs/promises'
 
 /** The size of a file, and when it was made and last changed, in ISO format. */
-export interface FileTimes {
+interface FileTimes {
   readonly bytes: number
   readonly created: string
   readonly modified: string

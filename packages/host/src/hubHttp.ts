@@ -13,7 +13,7 @@ export interface HubConnection {
   readonly fetch: typeof globalThis.fetch
 }
 
-/** An error inside `live/hub`, which is converted to a `Left` there. */
+/** An error inside `hub.ts`, which is converted to a `Left` there. */
 class HubError extends Error {
   readonly failure: HubFailure
 
