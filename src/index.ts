@@ -37,6 +37,8 @@ export {
   orThrow,
   parseKey,
   permutation,
+  type RowFailure,
+  rowFailure,
   type Schedule,
   type TemplateFailure,
   type Timers,
@@ -46,6 +48,7 @@ export {
   warmUp,
 } from '@tandem-rl/base'
 export { liveCalendar, liveClock, liveOutput } from '@tandem-rl/base/host'
+export type { Task } from '@tandem-rl/text'
 export * as tf from '@tensorflow/tfjs-core'
 export * as E from 'fp-ts/lib/Either.js'
 export { pipe } from 'fp-ts/lib/function.js'
@@ -93,13 +96,10 @@ export type {
 } from './data/policy.js'
 export {
   endlessTasks,
-  type RowFailure,
   type RowSource,
   type RowTask,
-  rowFailure,
   rowList,
   shuffled,
-  type Task,
   type TaskSource,
   taskList,
 } from './data/task.js'

@@ -150,7 +150,7 @@ const LONG_CLOSURES: Readonly<Record<string, number>> = {
  * with its count.
  */
 const LARGE_RECORDS: Readonly<Record<string, number>> = {
-  'src/data/capture/records.ts': 15, // a sampling record in a journal of captured sessions
+  'packages/text/src/capture/records.ts': 15, // a sampling record in a journal of captured sessions
   'src/modules/lora/adapterConfig.ts': 15, // PEFT's adapter_config.json
   'packages/text/src/tokenizer/files.ts': 13, // tokenizer_config.json
   'packages/host/src/transport/settings.ts': 15,

@@ -1,6 +1,6 @@
 /** Load for a generation engine: requests of mixed lengths, a fixed number at a time, and what each reader sees. */
 import { child, type Key, keyFromSeed, normals, uniformInteger } from '@tandem-rl/base'
-import type { GenerationRequest, LLMEngine } from '../../src/data/generation.js'
+import type { GenerationRequest, LLMEngine } from '@tandem-rl/text'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 
 export interface MixOptions {

@@ -1,8 +1,7 @@
 /** The forms in which callers pass conversations to an agent. */
-import type { Failure } from '@tandem-rl/base'
+import { type Failure, rowFailure } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type AgentRowTask, agentTask } from '../data/datasets/agentRows.js'
-import { rowFailure } from '../data/task.js'
 
 /** A message as callers write it: in OpenAI's format, with text or with parts. */
 export interface PlainMessage {

@@ -1,11 +1,10 @@
 /** `tandem capture`: a proxy in front of an engine that records agents' sessions. */
 import { basename } from 'node:path'
 import { countOf, type Failure, keyFromSeed, splitLogin } from '@tandem-rl/base'
+import type { CapturedSession, LLMEngine } from '@tandem-rl/text'
 import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { CapturedSession } from '../data/capture/session.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
-import type { LLMEngine } from '../data/generation.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { clientEngine } from '../modules/remote/clientEngine.js'
 import { captureApp } from '../serve/capture/app.js'

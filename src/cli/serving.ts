@@ -5,6 +5,7 @@ import type { SocketOptions } from '@tandem-rl/base'
 import { print, printError } from '@tandem-rl/base/host'
 import { type HttpServer, isLoopback, liveFiles, liveHttpServer } from '@tandem-rl/host'
 import {
+  type LLMEngine,
   TOOL_CALL_FORMATS,
   type ToolCallFormat,
   thoughtTagsOf,
@@ -12,7 +13,6 @@ import {
   withToolPrompt,
 } from '@tandem-rl/text'
 import { Option } from 'commander'
-import type { LLMEngine } from '../data/generation.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
 import { modelFolders } from '../modules/pretrained/modelFolder.js'

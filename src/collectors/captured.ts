@@ -1,16 +1,16 @@
 /** Converts captured sessions to a batch in the format of `LLMCollector`. */
 import { checkOptions } from '@tandem-rl/base'
-import type { TokenSpan } from '@tandem-rl/text'
-import * as tf from '@tensorflow/tfjs-core'
-import * as E from 'fp-ts/lib/Either.js'
-import type { CapturedSession } from '../data/capture/session.js'
-import type { ChainSplit } from '../data/capture/splits.js'
 import {
+  type CapturedSession,
   type CapturedTrajectory,
+  type ChainSplit,
   sessionTrajectories,
+  type TokenSpan,
   type TrajectoryOptions,
   type TrajectoryTurn,
-} from '../data/capture/trajectories.js'
+} from '@tandem-rl/text'
+import * as tf from '@tensorflow/tfjs-core'
+import * as E from 'fp-ts/lib/Either.js'
 import type { SamplingRecord, TokenPrompt } from '../data/policy.js'
 import { type Data, data, type Ragged, type RaggedArray, ragged } from '../data/tensorDict/leaf.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'

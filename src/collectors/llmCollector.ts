@@ -1,12 +1,12 @@
 /** Collects batches of turns by playing episodes with a policy. */
 import { type Clock, checkOptions, FailureError, type Key, type Timers } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
+import type { WeightFailure } from '@tandem-rl/text'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Absent, Needs, Unwritten } from '../data/needs.js'
 import type { Policy, TokenAction } from '../data/policy.js'
-import type { WeightFailure } from '../data/weights.js'
 import type { Env } from '../envs/base/env.js'
 import {
   LLM_COLLECTOR_BATCHES_OPTIONS,

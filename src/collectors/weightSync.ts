@@ -1,7 +1,9 @@
 /** Versioned weight updates from the trainer to the policy. */
+
+import type { WeightFailure } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { WeightFailure, WeightReceiver } from '../data/weights.js'
+import type { WeightReceiver } from '../data/weights.js'
 
 /** Updates an engine's weights atomically. */
 export interface WeightUpdater<in W> {

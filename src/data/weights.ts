@@ -1,13 +1,8 @@
 /** Moving weights from the trainer to whoever samples. */
+
+import type { WeightFailure } from '@tandem-rl/text'
 import type * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-
-/** New weights were refused or did not arrive; the old ones are still in use. */
-export interface WeightFailure {
-  readonly _tag: 'WeightFailure'
-  readonly receiver: string
-  readonly reason: string
-}
 
 /** An engine that samples and can be given other weights. */
 export interface WeightReceiver<in W> {

@@ -7,6 +7,24 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
+export {
+  type AgentAttempt,
+  type AgentModel,
+  type CallForest,
+  type CapturedAgent,
+  type CapturedCall,
+  type CapturedCompletion,
+  type CapturedSession,
+  type CapturedTrajectory,
+  type ChainSplit,
+  linkCalls,
+  type OpenAgent,
+  type PlayedAttempt,
+  readCapture,
+  type SessionTrajectories,
+  type SplitReason,
+  sessionTrajectories,
+} from '@tandem-rl/text'
 export { Agent, type AgentOptions, type AgentRunOptions, type TrainedEnvOptions } from '../agents/agent.js'
 export type { AgentEnvOptions, AgentParts, AgentState } from '../agents/agentEnv.js'
 export {
@@ -77,12 +95,6 @@ export {
 } from '../collectors/captured.js'
 export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
 export { segmentRows } from '../collectors/segmentRows.js'
-export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../data/capture/agent.js'
-export { type CallForest, linkCalls } from '../data/capture/linking.js'
-export { readCapture } from '../data/capture/records.js'
-export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
-export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
-export { type CapturedTrajectory, type SessionTrajectories, sessionTrajectories } from '../data/capture/trajectories.js'
 export { type AgentSpeech, type AgentTemplateOptions, agentTemplate } from '../envs/agents/agentTemplate.js'
 export type { AgentScene } from '../envs/agents/agentView.js'
 export {

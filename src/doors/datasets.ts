@@ -4,7 +4,7 @@
  *
  * @module
  */
-export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '@tandem-rl/base'
+export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo, RowProblem } from '@tandem-rl/base'
 export { type LiveHubOptions, liveHub } from '@tandem-rl/host'
 export { AGENT_ROWS, type AgentRowTask, type AgentTask, agentTask } from '../data/datasets/agentRows.js'
 export { CONVERSATION_ROW, PREFERENCE_ROW, type PreferencePair } from '../data/datasets/conversationRows.js'
@@ -30,4 +30,4 @@ export {
 } from '../data/datasets/rows.js'
 export { type CompletionStyle, supervisedCompletion } from '../data/datasets/wordProblems/supervisedCompletion.js'
 export type { Split, WordProblemOptions } from '../data/datasets/wordProblems/wordProblems.js'
-export type { IdentifiedRow, PlainTask, RowProblem, TaskOf } from '../data/task.js'
+export type { IdentifiedRow, PlainTask, TaskOf } from '../data/task.js'

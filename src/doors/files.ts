@@ -6,13 +6,23 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
-export { type ByteSource, type HostArray, memoryBytes, type PackageFailure, sipHash } from '@tandem-rl/base'
+export {
+  type ByteSource,
+  type HostArray,
+  type Json,
+  memoryBytes,
+  type NumberedRow,
+  type PackageFailure,
+  type ReadJsonLinesOptions,
+  readJsonLines,
+  sipHash,
+} from '@tandem-rl/base'
 export { fileBytes } from '@tandem-rl/host'
-export { type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
+export type { WeightFailure } from '@tandem-rl/text'
 export { type ParquetFailure, type ReadParquetOptions, readParquet } from '../data/codecs/parquet.js'
 export type { ParquetType } from '../data/codecs/parquetTypes.js'
 export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from '../data/codecs/parquetWrite.js'
-export { encodeValue, type Json, type ValueCodec } from '../data/codecs/plainValues.js'
+export { encodeValue, type ValueCodec } from '../data/codecs/plainValues.js'
 export {
   decodeSafetensors,
   encodeSafetensors,
@@ -56,4 +66,4 @@ export {
 } from '../data/codecs/trajectories.js'
 export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from '../data/codecs/trajectoriesParquet.js'
 export { appendTrajectories, cutTorn, openTrajectoryLog, type TrajectoryLog } from '../data/codecs/trajectoryLog.js'
-export type { NamedTensors, WeightFailure, WeightReceiver } from '../data/weights.js'
+export type { NamedTensors, WeightReceiver } from '../data/weights.js'

@@ -25,7 +25,7 @@ export type {
   SamplingParams,
   TokenLogProb,
   WeightSource,
-} from '../data/generation.js'
+} from '@tandem-rl/text'
 export type { WeightTransport } from '../modules/generation/engineMessages.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from '../modules/generation/folderEngine.js'
 export { type Generated, type GeneratedCompletion, generateAll } from '../modules/generation/generateAll.js'

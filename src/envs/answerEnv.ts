@@ -1,7 +1,8 @@
 /** Shared options of environments with one right answer: episode length and rewards. */
+
+import type { Task } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction } from '../data/policy.js'
-import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Env } from './base/env.js'
 import { DatasetChatEnv, type DatasetChatState, type DrawnChats } from './datasetChatEnv.js'

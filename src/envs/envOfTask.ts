@@ -1,6 +1,8 @@
 /** Environments of one given task, for servers that score completions of other programs. */
+
+import type { Task } from '@tandem-rl/text'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
-import { type Task, type TaskSource, taskList } from '../data/task.js'
+import { type TaskSource, taskList } from '../data/task.js'
 import type { Env } from './base/env.js'
 
 /** Makes the environment of one task, with a batch of one element. */

@@ -7,6 +7,7 @@ import {
   lastMessage,
   type Message,
   message,
+  type Task,
   textOf,
   withoutThoughts,
 } from '@tandem-rl/text'
@@ -16,7 +17,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
-import type { Task } from '../data/task.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'

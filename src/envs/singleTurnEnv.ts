@@ -1,8 +1,8 @@
 /** Single-turn environments from one reward: what an answer is worth. */
 import { checkOptions } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction } from '../data/policy.js'
-import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Env } from './base/env.js'
 import { DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'

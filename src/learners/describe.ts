@@ -1,5 +1,5 @@
 /** Converts settings to JSON. */
-import type { Json } from '../data/codecs/plainValues.js'
+import type { Json } from '@tandem-rl/base'
 
 /**
  * Converts a value to JSON. Functions and absent fields are left out, and numbers that are not

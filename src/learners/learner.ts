@@ -1,7 +1,6 @@
 /** The contract of a learner: batches in, weights out. */
-import type { Failure, FileFailure, Files, ModelFailure } from '@tandem-rl/base'
+import type { Failure, FileFailure, Files, Json, ModelFailure } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Json } from '../data/codecs/plainValues.js'
 import type { Absent, Needs } from '../data/needs.js'
 import type { Ragged } from '../data/tensorDict/leaf.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'

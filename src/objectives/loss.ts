@@ -1,8 +1,8 @@
 /** The contract of losses, and the one way to define them. */
-import { checkOptions, exportOf, type ModuleExport } from '@tandem-rl/base'
+
+import { checkOptions, exportOf, type Json, type ModuleExport } from '@tandem-rl/base'
 import type * as tf from '@tensorflow/tfjs-core'
 import { add } from '@tensorflow/tfjs-core'
-import type { Json } from '../data/codecs/plainValues.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { completionRows, type EntriesOf, entryOf, type LossRows } from './lossRows.js'
 import { DEFINE_LOSS_OPTIONS } from './optionKinds.js'

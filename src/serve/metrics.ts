@@ -1,6 +1,7 @@
 /** `GET /metrics`: the engine's counters in Prometheus's text format, under vLLM's names. */
+
+import type { EngineMetrics, FinishReason, Histogram } from '@tandem-rl/text'
 import { AggregatorRegistry } from 'prom-client'
-import type { EngineMetrics, FinishReason, Histogram } from '../data/generation.js'
 
 type Labels = Readonly<Record<string, string>>
 

@@ -1,7 +1,7 @@
+import type { LLMEngine } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { mixedRequests, runLoad } from '../../bench/shared/engineLoad.js'
-import type { LLMEngine } from '../../src/data/generation.js'
 import { keyedEngine } from '../kit/keyedEngine.js'
 import { rightOf } from '../kit/results.js'
 

@@ -1,17 +1,10 @@
-import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import { keyFromSeed, orThrow, rowFailure } from '@tandem-rl/base'
 import { anyKey } from '@tandem-rl/testing'
+import type { Task } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import {
-  endlessTasks,
-  rowFailure,
-  rowList,
-  shuffled,
-  type Task,
-  type TaskSource,
-  taskList,
-} from '../../src/data/task.js'
+import { endlessTasks, rowList, shuffled, type TaskSource, taskList } from '../../src/data/task.js'
 
 const task = (id: string): Task => ({ id, query: `query of ${id}`, answer: `answer of ${id}` })
 

@@ -1,11 +1,10 @@
 /** Thoughts are not answers: rewards, tools, games and replies read the text outside of them. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { parseAction, textArenaGame, ticTacToe } from '@tandem-rl/games/rules'
-import { History, type Message, message } from '@tandem-rl/text'
+import { History, type Message, message, type Task } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import type { Task } from '../../src/data/task.js'
 import { taskList } from '../../src/data/task.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'

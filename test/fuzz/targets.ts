@@ -10,6 +10,7 @@ import {
   History,
   historyFromOpenAi,
   message,
+  readCapture,
   readToolCalls,
   renderText,
   TOOL_CALL_FORMATS,
@@ -28,7 +29,6 @@ import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
 import { workerCommand } from '../../src/cli/worker.js'
 import { parseArithmetic } from '../../src/data/arithmetic.js'
-import { readCapture } from '../../src/data/capture/records.js'
 import { decodeSafetensors } from '../../src/data/codecs/safetensors.js'
 import { sameAnswer } from '../../src/envs/rewards/math/sameAnswer.js'
 import { codeFences } from '../../src/envs/tools/codeFences.js'

@@ -3,7 +3,7 @@
  * moves.
  */
 import { keyFromSeed } from '@tandem-rl/base'
-import type { LLMEngine } from '../../src/data/generation.js'
+import type { LLMEngine } from '@tandem-rl/text'
 import { type CaptureApp, type CaptureOptions, captureApp } from '../../src/serve/capture/app.js'
 import type { ServeOptions } from '../../src/serve/requests/served.js'
 import { servedText } from './served.js'

@@ -1,6 +1,7 @@
 /** Captured calls for tests: written by hand, or drawn as an agent with branches makes them. */
+
+import type { CapturedCall, CapturedCompletion, CapturedSession } from '@tandem-rl/text'
 import fc from 'fast-check'
-import type { CapturedCall, CapturedCompletion, CapturedSession } from '../../src/data/capture/session.js'
 
 const sampling: CapturedCall['sampling'] = {
   ...{ maxTokens: 16, minTokens: 0, temperature: 1, topK: 0, topP: 1, minP: 0 },

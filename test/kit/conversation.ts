@@ -10,6 +10,7 @@ import {
   type History,
   type Message,
   message,
+  type Task,
   textTokenizer,
   trainBytePairEncoding,
 } from '@tandem-rl/text'
@@ -19,7 +20,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction, HistoryPrompt } from '../../src/data/policy.js'
 import { dataSpec } from '../../src/data/spec.js'
-import { type Task, type TaskSource, taskList } from '../../src/data/task.js'
+import { type TaskSource, taskList } from '../../src/data/task.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { EnvFailure } from '../../src/envs/base/env.js'

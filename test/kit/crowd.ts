@@ -1,8 +1,8 @@
 /** Many clients at once, of which some drop: for a server over any engine. */
 
 import type { HttpServer } from '@tandem-rl/host'
+import type { LLMEngine } from '@tandem-rl/text'
 import { expect } from 'vitest'
-import type { LLMEngine } from '../../src/data/generation.js'
 import type { ServeApp } from '../../src/serve/app.js'
 import { until } from './served.js'
 

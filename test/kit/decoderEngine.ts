@@ -1,8 +1,8 @@
 /** The engine of a small decoder as `engineSuite` asks for it. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import type { PlainArray, WeightSource } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
-import type { PlainArray, WeightSource } from '../../src/data/generation.js'
 import { type ModelEngineOptions, modelEngine } from '../../src/modules/generation/modelEngine.js'
 import { initialLora, withLora } from '../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../src/modules/lora/config.js'

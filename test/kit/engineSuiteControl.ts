@@ -2,8 +2,9 @@
  * Cases of `engineSuite`: requests that end from outside, pauses, failures, weights, adapters,
  * shared prompts.
  */
+
+import type { GeneratedToken, GenerationRequest } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
-import type { GeneratedToken, GenerationRequest } from '../../src/data/generation.js'
 import { type Generated, generateAll } from '../../src/modules/generation/generateAll.js'
 import {
   answer,

@@ -4,7 +4,6 @@
  */
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
-import { expect } from 'vitest'
 import type {
   AdapterWeights,
   GenerationEvent,
@@ -13,7 +12,8 @@ import type {
   LLMEngine,
   SamplingParams,
   WeightSource,
-} from '../../src/data/generation.js'
+} from '@tandem-rl/text'
+import { expect } from 'vitest'
 import { type Generated, generateAll } from '../../src/modules/generation/generateAll.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 

@@ -1,8 +1,8 @@
 /** Cases of `engineSuite`: how tokens are chosen, and how completions end. */
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
+import type { GenerationRequest } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
-import type { GenerationRequest } from '../../src/data/generation.js'
 import { generateAll } from '../../src/modules/generation/generateAll.js'
 import {
   answer,

@@ -4,8 +4,6 @@
  */
 import { child, type Failure, type Key, uniformInteger } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
-import * as E from 'fp-ts/lib/Either.js'
-import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type {
   EngineMetrics,
   FinishReason,
@@ -16,7 +14,9 @@ import type {
   LLMEngine,
   PlainArray,
   SamplingParams,
-} from '../../src/data/generation.js'
+} from '@tandem-rl/text'
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 
 export interface KeyedEngineOptions {

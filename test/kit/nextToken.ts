@@ -1,5 +1,5 @@
 /** The next-token scores of a row, in float64 from the definitions. */
-import type { SamplingParams } from '../../src/data/generation.js'
+import type { SamplingParams } from '@tandem-rl/text'
 import type { NextToken } from '../../src/modules/generation/runner/modelRunner.js'
 
 /** `log sum exp(logits * inverse)`; NaN if a logit is. */

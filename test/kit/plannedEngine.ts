@@ -1,18 +1,21 @@
 /** A scripted engine: it keeps the contract of `LLMEngine` and computes nothing. */
 import { child, formatKey, uniform } from '@tandem-rl/base'
-import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
+import {
+  type DecodeState,
+  decodeEnd,
+  decodeNext,
+  type EngineMetrics,
+  type FinishReason,
+  type GeneratedToken,
+  type GenerationEvent,
+  type GenerationFailure,
+  type GenerationRequest,
+  type Histogram,
+  type LLMEngine,
+  type TextTokenizer,
+  type TokenLogProb,
+} from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type {
-  EngineMetrics,
-  FinishReason,
-  GeneratedToken,
-  GenerationEvent,
-  GenerationFailure,
-  GenerationRequest,
-  Histogram,
-  LLMEngine,
-  TokenLogProb,
-} from '../../src/data/generation.js'
 
 export interface EngineScript {
   readonly tokenizer: TextTokenizer

@@ -1,9 +1,9 @@
 /** What the cases of `policySuite` share: questions, what came back, and what must have come. */
 import { type Key, keyFromSeed } from '@tandem-rl/base'
 import { requireRight } from '@tandem-rl/testing'
+import type { SamplingParams } from '@tandem-rl/text'
 import { type Either, isRight } from 'fp-ts/lib/Either.js'
 import { expect } from 'vitest'
-import type { SamplingParams } from '../../src/data/generation.js'
 import type { PolicyFailure } from '../../src/data/policy.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 import type { PolicyWorld } from './policySuiteWorld.js'

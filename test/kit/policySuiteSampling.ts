@@ -1,7 +1,7 @@
 /** Cases of `policySuite`: what is drawn, and what is said about it. */
 import { child } from '@tandem-rl/base'
+import type { SamplingParams } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
-import type { SamplingParams } from '../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 import {
   type Ability,

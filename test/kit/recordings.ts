@@ -1,9 +1,9 @@
 /** Exchanges with a real server, kept as JSON: recorded through a client, and replayed to it. */
 import { type HttpFailure, type HttpReply, type HttpRequest, keyFromSeed, type Transport } from '@tandem-rl/base'
+import type { GenerationEvent } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { ServerEvent } from '../../packages/base/src/http.js'
 import type { EngineClient } from '../../src/data/engineClient.js'
-import type { GenerationEvent } from '../../src/data/generation.js'
 import { type VLLMClientOptions, vLLMClient } from '../../src/modules/remote/vllm/client.js'
 import { eventsOf, requestOf } from './wire.js'
 

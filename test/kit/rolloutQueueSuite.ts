@@ -2,7 +2,8 @@
  * The conformance suite of logs of a shared queue: the queue on a log equals the pure one, for any
  * clients and faults.
  */
-import { orThrow } from '@tandem-rl/base'
+
+import { type Json, orThrow } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'
@@ -21,7 +22,6 @@ import type { QueueFailure, QueueLog } from '../../src/collectors/queues/queueLo
 import type { GroupQueueState, QueueRefusal, Settled } from '../../src/collectors/queues/queueState.js'
 import { openRolloutQueue, type RolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
 import { dropTask, evictStale, returnTaken, settleGroup, takeGroups } from '../../src/collectors/queues/takeGroups.js'
-import type { Json } from '../../src/data/codecs/plainValues.js'
 
 /** Logs of one kind. */
 export interface LogSubject {

@@ -1,5 +1,5 @@
 /** The distribution that a token is drawn from, slowly: every step on all tokens, in float64. */
-import type { SamplingParams } from '../../src/data/generation.js'
+import type { SamplingParams } from '@tandem-rl/text'
 import type { EditContext } from '../../src/modules/generation/sampling/edits.js'
 
 type Row = readonly number[]

@@ -3,10 +3,10 @@
  * in any way.
  */
 import type { Clock, Timers } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationRequest, WeightSource } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../src/data/engineClient.js'
-import type { GenerationEvent, GenerationRequest, WeightSource } from '../../src/data/generation.js'
 import { makeRequestGate } from '../../src/modules/remote/requestGate.js'
 
 /**

@@ -1,10 +1,9 @@
 /** The engine over the toy model: what tests of engines, of the worker and of the server run on. */
 import { orThrow } from '@tandem-rl/base'
-import { textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
+import { type AdapterWeights, textTokenizer, trainBytePairEncoding, type WeightSource } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { left, right } from 'fp-ts/lib/Either.js'
-import type { AdapterWeights, WeightSource } from '../../src/data/generation.js'
 import { type LLMEngineOptions, type LocalLLMEngine, makeLLMEngine } from '../../src/modules/generation/llmEngine.js'
 import { type ScriptedRunner, scriptedRunner, toyParams } from './scriptedRunner.js'
 

@@ -1,9 +1,8 @@
 /** Servers for tests: over a scripted engine, without a socket or on a real one. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { type HttpServer, type HttpServerOptions, liveHttpServer } from '@tandem-rl/host'
-import { chatTemplate, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
+import { chatTemplate, type LLMEngine, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { afterAll } from 'vitest'
-import type { LLMEngine } from '../../src/data/generation.js'
 import { type ServeApp, serveApp } from '../../src/serve/app.js'
 import { apiFailure, errorBody } from '../../src/serve/requests/failure.js'
 import type { ServedText, ServeOptions } from '../../src/serve/requests/served.js'

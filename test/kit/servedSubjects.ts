@@ -3,7 +3,7 @@
  * through a provider of the AI SDK.
  */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import type { SamplingParams } from '../../src/data/generation.js'
+import type { SamplingParams } from '@tandem-rl/text'
 import { aiSDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'

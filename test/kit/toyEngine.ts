@@ -2,9 +2,10 @@
  * The engine over the toy model as `engineSuite` asks for it: for this thread, or for another one
  * under its name in this module.
  */
+
+import type { LLMEngine } from '@tandem-rl/text'
 import { right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { LLMEngine } from '../../src/data/generation.js'
 import type { SuiteModel } from './engineSuiteParts.js'
 import { byteTokenizer, scriptedEngine, TOY_VOCABULARY, toyAdapter, toyWeights } from './scriptedEngine.js'
 import { placesOf, scriptedRunner, toyLogits } from './scriptedRunner.js'

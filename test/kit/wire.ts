@@ -1,7 +1,7 @@
 /** Transports for tests: to a server of this process, to a script, and the contents of requests. */
 import type { HttpEvents, HttpFailure, HttpReply, HttpRequest, Transport } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { GenerationEvent, GenerationRequest } from '../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 import type { ServeApp } from '../../src/serve/app.js'
 

@@ -2,10 +2,9 @@
  * Agents that people have, trained as they are: the AI SDK, OpenAI's Agents SDK, LangGraph,
  * Anthropic's SDK, and a process. Their reward rises, and only what the model sampled is trained.
  */
+
+import { type CapturedSession, type OpenAgent, sessionTrajectories } from '@tandem-rl/text'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { OpenAgent } from '../../src/data/capture/agent.js'
-import type { CapturedSession } from '../../src/data/capture/session.js'
-import { sessionTrajectories } from '../../src/data/capture/trajectories.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { defineRun } from '../../src/run/define/defineRun.js'
 import { grpoParts } from '../../src/run/define/grpoParts.js'

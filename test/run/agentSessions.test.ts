@@ -3,12 +3,12 @@
  * rewards never fail to 0.
  */
 import { keyFromSeed } from '@tandem-rl/base'
+import type { OpenAgent, Task } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import type { OpenAgent } from '../../src/data/capture/agent.js'
-import { type Task, taskList } from '../../src/data/task.js'
+import { taskList } from '../../src/data/task.js'
 import { filledRows } from '../../src/data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { reward } from '../../src/envs/rewards/rewardFunction.js'

@@ -1,10 +1,10 @@
 /** Evaluators: order of tasks, greedy decoding in any batch, and mean scores. */
-import { FailureError, keyFromSeed } from '@tandem-rl/base'
+import { FailureError, keyFromSeed, rowFailure } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { rowFailure, type TaskSource } from '../../src/data/task.js'
+import type { TaskSource } from '../../src/data/task.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'

@@ -1,8 +1,8 @@
 /** The server over the real engine on its thread, with the model that comes with Tandem. */
 import { keyFromSeed } from '@tandem-rl/base'
+import type { LLMEngine } from '@tandem-rl/text'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { LLMEngine } from '../../src/data/generation.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
 import { loadText } from '../../src/modules/pretrained/pretrained.js'

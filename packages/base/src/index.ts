@@ -85,7 +85,17 @@ export type {
 } from './http.js'
 export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from './hub.js'
 export { joinBytes, joinInts } from './joinBytes.js'
-export { parseJson, plainNumbers } from './json.js'
+export { type Json, parseJson, plainNumbers } from './json.js'
+export {
+  collectJsonLines,
+  describeIssues,
+  MOST_PROBLEMS,
+  type NumberedRow,
+  parseJsonLines,
+  pathed,
+  type ReadJsonLinesOptions,
+  readJsonLines,
+} from './jsonLines.js'
 export { jsonSizeProblem } from './jsonSize.js'
 export {
   child,
@@ -122,6 +132,7 @@ export {
 export { median, quantile } from './quantile.js'
 export { type RecentMap, recall, recentMap, remember } from './recentMap.js'
 export { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from './resource.js'
+export { type RowFailure, type RowProblem, rowFailure } from './rowFailure.js'
 export {
   SANDBOX_LIMITS,
   type Sandbox,
@@ -137,7 +148,7 @@ export {
   type SandboxWait,
 } from './sandbox.js'
 export { constant, cosine, linear, type Schedule, warmUp } from './schedule.js'
-export { fitSchema, parseJsonAs } from './schemaJson.js'
+export { fitSchema, type Issues, parseJsonAs, type Schema } from './schemaJson.js'
 export { excerpt, hide, redact } from './secrets.js'
 export { sipHash } from './sipHash.js'
 export {

@@ -3,6 +3,9 @@ import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage } from './failure.js'
 import { lfsProblem } from './lfsPointer.js'
 
+/** A value that JSON.stringify writes without loss. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+
 /**
  * Parses a JSON text. Of two equal keys the last one counts.
  *

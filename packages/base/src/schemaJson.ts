@@ -8,13 +8,16 @@ interface Issue {
   readonly path: readonly PropertyKey[]
 }
 
+/** The problems of a value, such as an error of zod. */
+export interface Issues {
+  readonly issues: readonly Issue[]
+}
+
 /** The part of a schema of zod that is used here. */
-interface Schema<T> {
+export interface Schema<T> {
   readonly safeParse: (
     value: unknown,
-  ) =>
-    | { readonly success: true; readonly data: T }
-    | { readonly success: false; readonly error: { readonly issues: readonly Issue[] } }
+  ) => { readonly success: true; readonly data: T } | { readonly success: false; readonly error: Issues }
 }
 
 /** Writes a path as `rows[0].name`. */

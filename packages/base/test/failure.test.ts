@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, describe as group, it } from 'vitest'
-import { rowFailure } from '../../../src/data/task.js'
 import { envFailure } from '../../../src/envs/base/env.js'
 import { toolFailure } from '../../../src/envs/tools/tool.js'
 import { runFolderFailure } from '../../../src/run/store/runFolder.js'
@@ -16,6 +15,7 @@ import {
   namedMessage,
   orThrow,
 } from '../src/failure.js'
+import { rowFailure } from '../src/rowFailure.js'
 
 /** Failures as they are made, with fields beside the two that all have. */
 const of = <F extends Failure>(failure: F): Failure => failure

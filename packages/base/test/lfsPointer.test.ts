@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { collectJsonLines } from '../../../src/data/codecs/jsonl.js'
 import { parquetInfo } from '../../../src/data/codecs/parquet.js'
 import { headerLength } from '../../../src/data/codecs/safetensorsHeader.js'
 import { collectJson } from '../../../src/data/datasets/json.js'
 import { leftOf } from '../../../test/kit/results.js'
 import { memoryBytes } from '../src/byteSource.js'
 import { parseJson } from '../src/json.js'
+import { collectJsonLines } from '../src/jsonLines.js'
 import { lfsProblem, lfsProblemOfBytes } from '../src/lfsPointer.js'
 
 const POINTER = `version https://git-lfs.github.com/spec/v1\noid sha256:${'a'.repeat(64)}\nsize 269060552\n`

@@ -5,6 +5,49 @@
  * @module
  */
 export { boundedList, naturalList, numberList, table } from './boundedSchema.js'
+export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from './capture/agent.js'
+export { callHistory } from './capture/history.js'
+export { type CallForest, linkCalls } from './capture/linking.js'
+export { type CaptureRecord, callJson, type ReadCapture, readCapture, recordLine } from './capture/records.js'
+export {
+  type CapturedAnswer,
+  type CapturedCall,
+  type CapturedCompletion,
+  type CapturedReward,
+  type CapturedSampling,
+  type CapturedSession,
+  completionStatus,
+  type SessionEnd,
+} from './capture/session.js'
+export type { ChainSplit, SplitReason } from './capture/splits.js'
+export {
+  type CapturedTrajectory,
+  type SessionTrajectories,
+  sessionTrajectories,
+  type TrajectoryOptions,
+  type TrajectoryTurn,
+} from './capture/trajectories.js'
+export type {
+  AdapterWeights,
+  EngineInfo,
+  EngineMetrics,
+  FinishReason,
+  GeneratedToken,
+  GenerationEvent,
+  GenerationFailure,
+  GenerationRequest,
+  Histogram,
+  LLMEngine,
+  LogProbsMode,
+  PauseMode,
+  PlainArray,
+  PromptLogProbs,
+  PromptTokenLogProb,
+  SamplingParams,
+  TokenLogProb,
+  WeightFailure,
+  WeightSource,
+} from './generation.js'
 export { argumentsText, readArguments } from './history/argumentText.js'
 export {
   type AudioPart,
@@ -37,6 +80,7 @@ export { historyFromJson, historyToJson, problemsOf } from './history/historyJso
 export { historyFromOpenAi, historyToOpenAi, type OpenAiMessage } from './history/openAiChat.js'
 export { thinkingPart, thoughtsOf } from './history/thinkingParts.js'
 export { writtenArguments } from './history/writtenArguments.js'
+export type { Task } from './task.js'
 export {
   type ChatTemplate,
   chatTemplate,

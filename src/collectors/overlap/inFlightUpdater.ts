@@ -1,7 +1,7 @@
 /** Weight updates for an in-process engine, on this or another thread, while requests run. */
 import { checkOptions, errorMessage } from '@tandem-rl/base'
+import type { LLMEngine } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { LLMEngine } from '../../data/generation.js'
 import { IN_FLIGHT_UPDATER_OPTIONS } from '../optionKinds.js'
 import type { WeightForms } from '../updaters/settings.js'
 import type { WeightUpdater } from '../weightSync.js'

@@ -1,8 +1,8 @@
 /** Carries out the actions of overlapped training: sampling, pushes, and the end of both. */
 import type { Failure } from '@tandem-rl/base'
+import type { WeightFailure } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { WeightFailure } from '../../data/weights.js'
 import type { OverlapState } from './overlapState.js'
 import { type OverlapAction, type OverlapEvent, overlapStep, type TrainedTask } from './overlapStep.js'
 import { type GroupSource, type PlayedTask, sampledGroups } from './sampledGroups.js'

@@ -1,10 +1,10 @@
 /** Group queues as JSON, for checkpoints. */
-import { type FormatFailure, problemList } from '@tandem-rl/base'
+import { type FormatFailure, type Json, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { Map as ImmutableMap, List } from 'immutable'
 import { z } from 'zod'
-import { decodeValue, encodeValue, type Json } from '../../data/codecs/plainValues.js'
+import { decodeValue, encodeValue } from '../../data/codecs/plainValues.js'
 import {
   DROP_CAUSES,
   type GroupQueueState,

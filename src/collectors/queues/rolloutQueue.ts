@@ -1,10 +1,10 @@
 /** The queue between a trainer and its workers, in one or several processes. */
-import { checkOptions, type Ids, type Key, keyFromSeed, problemList, type Timers } from '@tandem-rl/base'
+
+import { checkOptions, type Ids, type Json, type Key, keyFromSeed, problemList, type Timers } from '@tandem-rl/base'
 import { liveIds, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { OPEN_ROLLOUT_QUEUE_OPTIONS } from '../optionKinds.js'
 import { groupQueue, type LeaseName, type RolloutLease } from './groupQueue.js'
 import { inTurn, type KnownQueue, type QueueClient, queueClient } from './queueClient.js'

@@ -1,10 +1,10 @@
 /** Conversions between shared queues, their events, and text. */
-import { type FormatFailure, parseJson, problemList } from '@tandem-rl/base'
+
+import { type FormatFailure, type Json, parseJson, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { OrderedMap } from 'immutable'
 import { z } from 'zod'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { groupQueue } from './groupQueue.js'
 import type { ClientMemory, RecordedEvent, SharedQueue } from './queueEvents.js'
 import { groupQueueFromJson, groupQueueToJson, storedCause, storedEnd, storedQueueSettings } from './queueJson.js'

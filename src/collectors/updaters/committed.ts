@@ -1,8 +1,8 @@
 /** The pushes that an updater keeps track of: weights in use, their base, and obsolete ones. */
 import type { Changing } from '@tandem-rl/base'
+import type { AdapterWeights } from '@tandem-rl/text'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { EngineClient, ServingWeights } from '../../data/engineClient.js'
-import type { AdapterWeights } from '../../data/generation.js'
 import type { Member } from './member.js'
 import type { ExpectedWeights } from './serverRun.js'
 import type { UpdaterSettings } from './settings.js'

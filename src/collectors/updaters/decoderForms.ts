@@ -3,11 +3,10 @@
  */
 import { checkOptions, describe, type Failure, type Files } from '@tandem-rl/base'
 import { liveFiles } from '@tandem-rl/host'
+import type { AdapterWeights, WeightFailure } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { AdapterWeights } from '../../data/generation.js'
-import type { WeightFailure } from '../../data/weights.js'
 import { adapterModules, type LoraParams, mergeLora } from '../../modules/lora/adapter.js'
 import { loraConfig } from '../../modules/lora/config.js'
 import { adapterWeights } from '../../modules/lora/weights.js'

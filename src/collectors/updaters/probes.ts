@@ -1,8 +1,8 @@
 /** Probes: rows of token ids whose log-probabilities verify the weights of an engine. */
 import { child, type Key, keyFromSeed, uniformInteger } from '@tandem-rl/base'
+import type { GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineClient } from '../../data/engineClient.js'
-import type { GenerationRequest } from '../../data/generation.js'
 import { collectEvents, type Generated } from '../../modules/generation/generateAll.js'
 import { DEFAULT_SAMPLING } from '../../modules/generation/sampling/params.js'
 import type { ProbeGap } from './report.js'

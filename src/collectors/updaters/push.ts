@@ -1,8 +1,8 @@
 /** A single push: the check of the servers, the change of weights, and the cleanup. */
 import { problemList } from '@tandem-rl/base'
+import type { WeightFailure } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities, EngineState, ServingWeights } from '../../data/engineClient.js'
-import type { WeightFailure } from '../../data/weights.js'
 import { commitAdapter, commitBase, type Pushes } from './committed.js'
 import { budgetOf } from './controlCalls.js'
 import type { Member } from './member.js'

@@ -1,5 +1,5 @@
 /** The report of a push of weights, in total and per server. */
-import type { WeightFailure } from '../../data/weights.js'
+import type { WeightFailure } from '@tandem-rl/text'
 
 /** The phases of a push, in order. An adapter is loaded without pausing servers. */
 export type PushPhase = 'check' | 'pause' | 'load' | 'resume' | 'verify' | 'undo' | 'retire'

@@ -1,8 +1,8 @@
 /** One server during one push: the calls to it, their duration, and its state afterwards. */
 import type { Changing, Ids } from '@tandem-rl/base'
+import type { AdapterWeights, PauseMode, WeightSource } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities, EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'
-import type { AdapterWeights, PauseMode, WeightSource } from '../../data/generation.js'
 import {
   type Budget,
   bounded,

@@ -1,11 +1,10 @@
 /** The settings of an updater: servers, form of the weights, and verification. */
 import { type Ids, keyFromSeed } from '@tandem-rl/base'
 import { harmless, liveClock, liveIds, liveTimers } from '@tandem-rl/base/host'
+import type { AdapterWeights, PauseMode, WeightFailure, WeightSource } from '@tandem-rl/text'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { EngineClient } from '../../data/engineClient.js'
-import type { AdapterWeights, PauseMode, WeightSource } from '../../data/generation.js'
-import type { WeightFailure } from '../../data/weights.js'
 import type { CallWorld } from './controlCalls.js'
 import type { ServerStatus } from './member.js'
 import { drawProbes } from './probes.js'

@@ -3,7 +3,7 @@
  * ones.
  */
 import type { Changing } from '@tandem-rl/base'
-import type { AdapterWeights, WeightSource } from '../../data/generation.js'
+import type { AdapterWeights, WeightSource } from '@tandem-rl/text'
 import type { Budget } from './controlCalls.js'
 import {
   type ExpectedWeights,

@@ -1,8 +1,8 @@
 /** Plays the rollout of a lease. */
-import { ABORTED, child, type Key } from '@tandem-rl/base'
+
+import { ABORTED, child, type Json, type Key } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Env } from '../../envs/base/env.js'
 import type { RolloutLease } from '../queues/groupQueue.js'

@@ -2,13 +2,22 @@
  * The trainer's side of a shared queue: adds tasks, returns batches of whole groups, and tracks
  * outcomes for checkpoints.
  */
-import { ABORTED, type Cell, cell, checkOptions, type FormatFailure, problemList, unlessAborted } from '@tandem-rl/base'
+
+import {
+  ABORTED,
+  type Cell,
+  cell,
+  checkOptions,
+  type FormatFailure,
+  type Json,
+  problemList,
+  unlessAborted,
+} from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { TokenAction } from '../../data/policy.js'
 import { COLLECT_FROM_QUEUE_OPTIONS } from '../optionKinds.js'
 import type { TaskEnd } from '../queues/queueEvents.js'

@@ -1,10 +1,12 @@
 /** A worker: takes rollouts from a shared queue, plays them and returns them. */
+
 import {
   ABORTED,
   type Changing,
   type Clock,
   checkOptions,
   describe,
+  type Json,
   type Key,
   type Timers,
   unlessAborted,
@@ -12,7 +14,6 @@ import {
 import { harmless, liveClock, liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction } from '../../data/policy.js'
 import { RUN_ROLLOUT_WORKER_OPTIONS } from '../optionKinds.js'
 import type { RolloutLease } from '../queues/groupQueue.js'

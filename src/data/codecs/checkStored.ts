@@ -1,6 +1,6 @@
 import { type ConfigFailure, problemList } from '@tandem-rl/base'
+import type { PlainArray } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { PlainArray } from '../generation.js'
 import { allFinite, type StoredArray } from './storage.js'
 
 /**

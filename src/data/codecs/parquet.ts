@@ -1,6 +1,7 @@
 /** Reading Parquet files, through hyparquet. */
 import {
   type ByteSource,
+  describeIssues,
   errorMessage,
   FailureError,
   type FileFailure,
@@ -8,6 +9,9 @@ import {
   lfsProblemOfBytes,
   optionalPackage,
   type PackageFailure,
+  type RowFailure,
+  type RowProblem,
+  rowFailure,
 } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
@@ -15,9 +19,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import type { z } from 'zod'
-import type { RowFailure, RowProblem } from '../task.js'
-import { rowFailure } from '../task.js'
-import { describeIssues } from './jsonl.js'
 import { ParquetProblem } from './parquetEncodings.js'
 import {
   checkColumn,

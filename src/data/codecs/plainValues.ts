@@ -7,13 +7,11 @@
  * undefined, dates, typed arrays, immutable Lists, History; and records that have a field of that
  * name themselves. NaN is one value: the payload bits of NaNs in a typed array are not kept.
  */
+import type { Json } from '@tandem-rl/base'
 import { History, type Message } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { List } from 'immutable'
 import { z } from 'zod'
-
-/** A value that JSON.stringify writes without loss. */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
 /** Converts values of a custom type to plain values and back. */
 export interface ValueCodec<T = unknown> {

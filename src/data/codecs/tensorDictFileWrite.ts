@@ -2,12 +2,12 @@
  * Writing a TensorDict as one file: a header that locates everything, then the numbers and values.
  * `tensorDictFileHeader.ts` has the layout.
  */
-import { crc32 } from '@tandem-rl/base'
+import { crc32, type Json } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { type Leaf, type Ragged, rowLengths } from '../tensorDict/leaf.js'
 import { isTensorDict, type TensorDict, TensorDictError, type TensorDictProblem } from '../tensorDict/tensorDict.js'
-import { encodeValue, type Json, PLAIN, type UnwritableValue, type ValueCodec } from './plainValues.js'
+import { encodeValue, PLAIN, type UnwritableValue, type ValueCodec } from './plainValues.js'
 import { type FileInParts, joinParts } from './safetensors.js'
 import { bytesOf } from './storage.js'
 import {

@@ -7,15 +7,20 @@
  * appending. NaN and infinities are strings in numeric leaves; -0 is written `-0`; values that JSON
  * does not have are marked (`encodeValue`).
  */
-import { type ByteSource, type FileFailure, parseJson } from '@tandem-rl/base'
+
+import {
+  type ByteSource,
+  type FileFailure,
+  type Json,
+  parseJson,
+  type RowFailure,
+  readJsonLines,
+} from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { RowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
-import { readJsonLines } from './jsonl.js'
-import type { Json } from './plainValues.js'
 import { elementJson, flatElements, leafOf, parseElement } from './trajectoryElements.js'
 import {
   buildTensorDict,

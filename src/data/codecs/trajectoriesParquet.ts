@@ -7,19 +7,26 @@
  * if all of it is text, and otherwise JSON as in `encodeValue`. The schema is in the footer under
  * `tandem`.
  */
-import { type ByteSource, type FormatFailure, type PackageFailure, parseJson } from '@tandem-rl/base'
+
+import {
+  type ByteSource,
+  type FormatFailure,
+  type Json,
+  type PackageFailure,
+  parseJson,
+  type RowFailure,
+  rowFailure,
+} from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { type RowFailure, rowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
 import { type ParquetFailure, parquetInfo, readParquet } from './parquet.js'
 import type { ParquetType } from './parquetTypes.js'
 import { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './parquetWrite.js'
-import type { Json } from './plainValues.js'
 import { type FlatElements, flatElements, leafOf, parseFlat } from './trajectoryElements.js'
 import {
   buildTensorDict,

@@ -1,9 +1,11 @@
 /** The elements of leaves, which are the values in one line of a file of trajectories. */
+
+import type { Json } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { data, type Leaf, type RaggedType, ragged, raggedRow } from '../tensorDict/leaf.js'
 import { batchSize, type TensorDictProblem } from '../tensorDict/tensorDict.js'
-import { decodeValue, encodeValue, type Json } from './plainValues.js'
+import { decodeValue, encodeValue } from './plainValues.js'
 import type { SchemaLeaf } from './trajectorySchema.js'
 
 /** Nests `flat` into lists of a shape, in row-major order. An empty shape gives one value. */

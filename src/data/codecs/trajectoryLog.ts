@@ -1,12 +1,11 @@
 /** An append-only file of trajectories that survives crashes. */
-import type { ByteSource, FileFailure, Files } from '@tandem-rl/base'
+import { type ByteSource, type FileFailure, type Files, readJsonLines } from '@tandem-rl/base'
 import { fileBytes, liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { TensorDict } from '../tensorDict/tensorDict.js'
-import { readJsonLines } from './jsonl.js'
 import { encodeTrajectories, type TrajectoryFailure } from './trajectories.js'
 
 /** The state of a log: an immutable value, replaced by every append. */

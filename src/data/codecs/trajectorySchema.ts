@@ -2,7 +2,7 @@
  * The schema of a TensorDict as JSON. A file of trajectories contains it once, so that reading
  * needs no guesses.
  */
-import type { FormatFailure } from '@tandem-rl/base'
+import type { FormatFailure, Json } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
@@ -16,7 +16,7 @@ import {
   TensorDictError,
   type TensorDictProblem,
 } from '../tensorDict/tensorDict.js'
-import { decodeValue, encodeValue, type Json } from './plainValues.js'
+import { decodeValue, encodeValue } from './plainValues.js'
 
 /** Number types of tensors in a file. */
 type TensorType = 'float32' | 'int32' | 'bool'

@@ -1,8 +1,8 @@
 /** YAML text from outside, as plain JSON data. */
-import { errorMessage } from '@tandem-rl/base'
+
+import { errorMessage, type Json } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Document } from 'yaml'
-import type { Json } from './plainValues.js'
 
 /** The most characters of a text, and levels of lists and records in it. */
 const LONGEST = 2 ** 18

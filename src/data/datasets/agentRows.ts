@@ -1,8 +1,8 @@
 /** Rows for agents: AgentFly's JSON list, and conversations in OpenAI's format. */
-import { historyFromOpenAi, type Message, textOf } from '@tandem-rl/text'
+import { historyFromOpenAi, type Message, type Task, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { RowTask, Task } from '../task.js'
+import type { RowTask } from '../task.js'
 import type { DatasetFormat, PlainRow } from './rows.js'
 
 /** A task with a whole conversation instead of only a question. */

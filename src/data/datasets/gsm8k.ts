@@ -2,12 +2,12 @@
  * GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a
  * line `#### N`.
  */
-import type { FormatFailure } from '@tandem-rl/base'
+import { type FormatFailure, parseJsonLines, type RowFailure } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
-import { parseJsonLines } from '../codecs/jsonl.js'
-import type { RowFailure, Task, TaskSource } from '../task.js'
+import type { TaskSource } from '../task.js'
 import { type DatasetFormat, tasksOfRows } from './rows.js'
 
 const MARK = '#### '

@@ -1,11 +1,21 @@
 /** Rows of `.json` files: one array of them, or JSON Lines under that name. */
-import { type ByteSource, type FileFailure, parseJson, roundedNumber } from '@tandem-rl/base'
+import {
+  type ByteSource,
+  collectJsonLines,
+  describeIssues,
+  type FileFailure,
+  MOST_PROBLEMS,
+  parseJson,
+  pathed,
+  type RowFailure,
+  type RowProblem,
+  roundedNumber,
+  rowFailure,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import { collectJsonLines, describeIssues, MOST_PROBLEMS, pathed } from '../codecs/jsonl.js'
-import { type RowFailure, type RowProblem, rowFailure } from '../task.js'
 
 export interface JsonRowsOptions<T> {
   /** The schema of every row. Values are those that the schema returns. */

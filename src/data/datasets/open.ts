@@ -1,13 +1,22 @@
 /** Data sets by name: a file of rows, or rows on the Hugging Face hub. */
-import type { Files, Hub, HubFailure, HubListing, HubProgress, HubRepo } from '@tandem-rl/base'
+import {
+  collectJsonLines,
+  type Files,
+  type Hub,
+  type HubFailure,
+  type HubListing,
+  type HubProgress,
+  type HubRepo,
+  type RowFailure,
+} from '@tandem-rl/base'
 import { fileBytes, liveFiles, liveHub } from '@tandem-rl/host'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import { collectJsonLines } from '../codecs/jsonl.js'
 import { type ParquetFailure, readParquet } from '../codecs/parquet.js'
-import type { RowFailure, Task, TaskSource } from '../task.js'
+import type { TaskSource } from '../task.js'
 import { collectJson } from './json.js'
 import { type DatasetFormat, tasksOfRows } from './rows.js'
 

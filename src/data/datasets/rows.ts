@@ -1,7 +1,10 @@
 /** Conversion of rows to tasks, shared by all datasets. */
+
+import { type RowFailure, rowFailure } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { type RowFailure, type RowTask, rowFailure, type Task, type TaskSource, taskList } from '../task.js'
+import { type RowTask, type TaskSource, taskList } from '../task.js'
 
 /** The schema of a data set, and the conversion of a row to a task. */
 export interface DatasetFormat<in out Row, out T extends Task> {

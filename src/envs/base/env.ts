@@ -5,14 +5,14 @@
  * replayed, forked and stored. `step` takes the state and the policy's action and returns the next
  * state with the outcome of the step.
  */
-import type { Key, TemplateFailure } from '@tandem-rl/base'
+import type { Key, RowFailure, TemplateFailure } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { WithInputs } from '../../data/inputs.js'
 import type { PolicyFailure } from '../../data/policy.js'
 import { type Spec, type SpecMismatch, tensorSpec } from '../../data/spec.js'
-import type { IdentifiedRows, RowFailure } from '../../data/task.js'
+import type { IdentifiedRows } from '../../data/task.js'
 import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { ToolFailure } from './toolFailure.js'

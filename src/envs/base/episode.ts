@@ -1,5 +1,5 @@
 /** Episodes as tools and rewards see them. */
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 
 /** The episode that a tool call or a reward belongs to. */
 export interface Episode {

@@ -1,5 +1,5 @@
 /** Scores of an answer that is right, wrong or missing, shared by GSM8K, MATH and Countdown. */
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 import { hasThoughts } from './reply.js'
 import type { Answered, Reward, Scored } from './reward.js'
 

@@ -9,10 +9,9 @@ import {
   type SandboxLimits,
   type SandboxSession,
 } from '@tandem-rl/base'
-import { textOf, withoutThoughts } from '@tandem-rl/text'
+import { type Task, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Task } from '../../data/task.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { CODE_TESTS_OPTIONS } from '../optionKinds.js'
 import { codeFences } from '../tools/codeFences.js'

@@ -1,6 +1,6 @@
 /** The format of an answer: blocks in tags, each once, in order, with nothing outside. */
 import { checkOptions } from '@tandem-rl/base'
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 import { FORMAT_REWARD_OPTIONS } from '../optionKinds.js'
 import { replyOf } from './reply.js'
 import type { Reward } from './reward.js'

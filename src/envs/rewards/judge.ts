@@ -1,10 +1,18 @@
 /** A model as judge: the reward is its verdict, an object of a schema. */
 import { checkOptions, child, fitSchema, formatKey, type Key, parseJson, parseStrictJson } from '@tandem-rl/base'
-import { appendMessage, History, lastMessage, type Message, message, textOf, withoutThoughts } from '@tandem-rl/text'
+import {
+  appendMessage,
+  History,
+  lastMessage,
+  type Message,
+  message,
+  type Task,
+  textOf,
+  withoutThoughts,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../data/policy.js'
-import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { JUDGE_REWARD_OPTIONS } from '../optionKinds.js'

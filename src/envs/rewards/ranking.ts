@@ -10,11 +10,10 @@ import {
   unlessAborted,
 } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
-import { History, message, textOf, withoutThoughts } from '@tandem-rl/text'
+import { History, message, type Task, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
-import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { RANKING_REWARD_OPTIONS } from '../optionKinds.js'

@@ -1,9 +1,8 @@
 /** The types of rewards: scores of a conversation for a task. */
 import type { Key } from '@tandem-rl/base'
-import type { History } from '@tandem-rl/text'
+import type { History, Task } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { PolicyFailure } from '../../data/policy.js'
-import type { Task } from '../../data/task.js'
 import type { Episode } from '../base/episode.js'
 
 /** A conversation about a task. */

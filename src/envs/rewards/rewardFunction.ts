@@ -1,9 +1,8 @@
 /** Rewards from plain functions, whose arguments are found by name. */
 import { checkOptions } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
-import type { Message } from '@tandem-rl/text'
+import type { Message, Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Task } from '../../data/task.js'
 import { REWARD_OPTIONS } from '../optionKinds.js'
 import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { answerIn } from './reply.js'

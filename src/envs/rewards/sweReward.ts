@@ -1,7 +1,7 @@
 /** The tests of a repository as a reward. */
 import { checkOptions } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Task } from '../../data/task.js'
 import { SWE_REWARD_OPTIONS } from '../optionKinds.js'
 import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { type FileSession, seeded } from '../tools/fileSession.js'

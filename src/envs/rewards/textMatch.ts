@@ -1,6 +1,6 @@
 /** Rewards of answers in words: exact match and word overlap. */
 import { checkOptions } from '@tandem-rl/base'
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 import { EXACT_MATCH_OPTIONS, TOKEN_F1_REWARD_OPTIONS } from '../optionKinds.js'
 import { answerIn, blockOf, isCut } from './reply.js'
 import type { Answered, Reward } from './reward.js'

@@ -1,6 +1,6 @@
 /** Rewards that ask for more than a right answer: a tool call, or a thought. */
 import { checkOptions } from '@tandem-rl/base'
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 import { THINK_REWARD_OPTIONS, TOOL_USE_REWARD_OPTIONS } from '../optionKinds.js'
 import { hasThoughts } from './reply.js'
 import type { Answered, Reward } from './reward.js'

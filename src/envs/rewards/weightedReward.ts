@@ -1,8 +1,8 @@
 /** Weighted sums of rewards. */
 import { checkOptions, child } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Task } from '../../data/task.js'
 import { WEIGHTED_REWARD_OPTIONS, WEIGHTED_SERVICE_OPTIONS } from '../optionKinds.js'
 import type { Answered, AnyReward, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 

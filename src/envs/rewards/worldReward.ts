@@ -1,6 +1,6 @@
 /** The score of the environment that a tool plays. */
 import { checkOptions } from '@tandem-rl/base'
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 import { WORLD_REWARD_OPTIONS } from '../optionKinds.js'
 import type { Reward } from './reward.js'
 

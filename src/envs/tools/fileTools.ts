@@ -1,9 +1,9 @@
 /** Tools that read and change the files of a conversation in the sandbox. */
 import { checkOptions, type Ids, type Sandbox, type SandboxLimits } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Task } from '../../data/task.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { FILE_TOOLS_OPTIONS } from '../optionKinds.js'
 import { type ToolEnvironment, toolEnvironment } from '../resources/toolEnvironment.js'

@@ -1,8 +1,8 @@
 /** Text worlds behind an HTTP service, as tools. */
 import { checkOptions, resourceFailure, type Transport } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Task } from '../../data/task.js'
 import { type ServiceSession, serviceResource } from '../../live/resources/serviceResource.js'
 import { REMOTE_WORLD_TOOL_OPTIONS } from '../optionKinds.js'
 import { toolEnvironment } from '../resources/toolEnvironment.js'

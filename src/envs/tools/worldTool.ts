@@ -1,8 +1,8 @@
 /** Text worlds as tools. */
 import { checkOptions } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Task } from '../../data/task.js'
 import { WORLD_TOOL_OPTIONS } from '../optionKinds.js'
 import type { TextWorld, WorldView } from '../worlds/textWorld.js'
 import { type Tool, tool, toolFailure } from './tool.js'

@@ -1,6 +1,6 @@
 /** The rewards of GSM8K, MATH and Countdown as transforms. */
 import { checkOptions } from '@tandem-rl/base'
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 import {
   COUNTDOWN_REWARD_PARSER_OPTIONS,
   GSM8K_REWARD_PARSER_OPTIONS,

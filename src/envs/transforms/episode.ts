@@ -1,5 +1,5 @@
 /** The tasks and episodes of the elements of a state. */
-import type { Task } from '../../data/task.js'
+import type { Task } from '@tandem-rl/text'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Episode } from '../base/episode.js'

@@ -4,9 +4,10 @@
  * commands are ALFWorld's. The score is 1 when the goal is reached, and 0 before.
  */
 import { child, type Key, uniformInteger } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { endlessTasks, type Task, type TaskSource } from '../../data/task.js'
+import { endlessTasks, type TaskSource } from '../../data/task.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
 const THINGS = ['mug', 'apple', 'plate', 'egg', 'cloth'] as const

@@ -5,9 +5,10 @@
  * wrong thing ends the episode with a score of 0.
  */
 import { child, type Key, uniformInteger } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { endlessTasks, type Task, type TaskSource } from '../../data/task.js'
+import { endlessTasks, type TaskSource } from '../../data/task.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
 /**

@@ -10,9 +10,10 @@
  * matching words.
  */
 import { checkOptions, child, type Key, keyFromSeed, permutation, uniformInteger } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { endlessTasks, type Task, type TaskSource } from '../../data/task.js'
+import { endlessTasks, type TaskSource } from '../../data/task.js'
 import { SHOP_CATALOGUE_OPTIONS } from '../optionKinds.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 

@@ -1,8 +1,7 @@
 /** The admission of requests to an engine: checked, given a ticket, and put in line. */
 import type { Clock } from '@tandem-rl/base'
-import type { TextTokenizer } from '@tandem-rl/text'
+import type { EngineInfo, GenerationEvent, GenerationFailure, GenerationRequest, TextTokenizer } from '@tandem-rl/text'
 import { type Either, isLeft, left } from 'fp-ts/lib/Either.js'
-import type { EngineInfo, GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import { startCompletion } from './completion.js'
 import type { EngineLoop } from './engineLoop.js'
 import type { MetricsRecorder } from './engineMetrics.js'

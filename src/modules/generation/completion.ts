@@ -1,8 +1,7 @@
 /** The sampling of one completion: the pure functions of `sampling` with their state. */
 import { child } from '@tandem-rl/base'
-import type { DecodeState } from '@tandem-rl/text'
+import type { DecodeState, GenerationRequest } from '@tandem-rl/text'
 import { map } from 'fp-ts/lib/Either.js'
-import type { GenerationRequest } from '../../data/generation.js'
 import { addToken, countTokens } from './sampling/counts.js'
 import { type SampledToken, sampleToken } from './sampling/sampleToken.js'
 import { bannedTokens, readEnd, readTokens, type StopRules, stopTracker } from './sampling/stopTracker.js'

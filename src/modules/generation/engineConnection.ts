@@ -3,7 +3,7 @@
  * messages into events and answers.
  */
 import { errorMessage, errorNamed, FailureError, type ThreadPort } from '@tandem-rl/base'
-import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
+import type { GenerationEvent, GenerationFailure, GenerationRequest } from '@tandem-rl/text'
 import type { EngineAnswers, EngineCall, EngineMessage, EngineReply, StreamItem } from './engineMessages.js'
 import { type EventQueue, eventQueue } from './eventQueue.js'
 

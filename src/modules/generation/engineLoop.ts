@@ -1,7 +1,7 @@
 /** The engine's loop: runs step after step while there is work, and sleeps otherwise. */
 import { type Clock, errorMessage } from '@tandem-rl/base'
+import type { PauseMode } from '@tandem-rl/text'
 import { isLeft, tryCatch } from 'fp-ts/lib/Either.js'
-import type { PauseMode } from '../../data/generation.js'
 import type { Scheduler } from './scheduler.js'
 
 /** The mutable loop of an engine. */

@@ -5,7 +5,6 @@
  * so that at most a window of them is in transit, even for a slow reader.
  */
 import type { Failure } from '@tandem-rl/base'
-import type { Either } from 'fp-ts/lib/Either.js'
 import type {
   AdapterWeights,
   EngineInfo,
@@ -15,9 +14,10 @@ import type {
   LLMEngine,
   PauseMode,
   PlainArray,
+  WeightFailure,
   WeightSource,
-} from '../../data/generation.js'
-import type { WeightFailure } from '../../data/weights.js'
+} from '@tandem-rl/text'
+import type { Either } from 'fp-ts/lib/Either.js'
 
 /** A method call of the engine. */
 export type EngineCall =

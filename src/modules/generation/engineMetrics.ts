@@ -1,5 +1,5 @@
 /** Counters and latencies of an engine. */
-import type { EngineMetrics, FinishReason, Histogram } from '../../data/generation.js'
+import type { EngineMetrics, FinishReason, Histogram } from '@tandem-rl/text'
 
 /**
  * Upper bounds of histogram buckets in seconds, equal to those of vLLM's metrics of the same names.

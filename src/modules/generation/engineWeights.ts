@@ -1,8 +1,8 @@
 /** The weights that an engine serves: base weights with a version, and adapters by name. */
+
+import type { AdapterWeights, WeightFailure } from '@tandem-rl/text'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import type { AdapterWeights } from '../../data/generation.js'
-import type { WeightFailure } from '../../data/weights.js'
 import type { Params } from '../transformer/params.js'
 
 /**

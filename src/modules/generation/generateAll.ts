@@ -1,5 +1,5 @@
 /** Complete answers of an engine, for callers that do not stream. */
-import { type Either, left, right } from 'fp-ts/lib/Either.js'
+
 import type {
   FinishReason,
   GeneratedToken,
@@ -8,7 +8,8 @@ import type {
   GenerationRequest,
   LLMEngine,
   PromptLogProbs,
-} from '../../data/generation.js'
+} from '@tandem-rl/text'
+import { type Either, left, right } from 'fp-ts/lib/Either.js'
 
 /** One completion, from its first token to its last. */
 export interface GeneratedCompletion {

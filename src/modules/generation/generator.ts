@@ -3,8 +3,8 @@
  * scheduler. For requests that arrive over time, use `makeLLMEngine`.
  */
 import { child, type Key } from '@tandem-rl/base'
+import type { SamplingParams } from '@tandem-rl/text'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterCount } from '../transformer/params.js'

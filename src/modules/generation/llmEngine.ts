@@ -2,12 +2,17 @@
 import { type Clock, checkOptions, errorMessage, type Memory } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { liveMemory } from '@tandem-rl/host'
-import type { TextTokenizer } from '@tandem-rl/text'
+import type {
+  EngineInfo,
+  GenerationFailure,
+  LLMEngine,
+  TextTokenizer,
+  WeightFailure,
+  WeightSource,
+} from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { EngineInfo, GenerationFailure, LLMEngine, WeightSource } from '../../data/generation.js'
-import type { WeightFailure } from '../../data/weights.js'
 import { MAKE_LLM_ENGINE_OPTIONS } from '../optionKinds.js'
 import type { Params } from '../transformer/params.js'
 import { makeAdmission, refusedRequest } from './admission.js'

@@ -10,10 +10,9 @@ import {
   type Threads,
 } from '@tandem-rl/base'
 import { liveThreads } from '@tandem-rl/host'
+import type { EngineInfo, GenerationFailure, LLMEngine, WeightFailure } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { EngineInfo, GenerationFailure, LLMEngine } from '../../data/generation.js'
-import type { WeightFailure } from '../../data/weights.js'
 import { LLM_ON_DEVICE_OPTIONS } from '../optionKinds.js'
 import { type EngineConnection, engineConnection } from './engineConnection.js'
 import { type EngineGreeting, type EngineReply, postedArrays, type WeightTransport } from './engineMessages.js'

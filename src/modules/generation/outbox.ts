@@ -1,5 +1,5 @@
 /** The outgoing events of one request. */
-import type { GeneratedToken, GenerationEvent } from '../../data/generation.js'
+import type { GeneratedToken, GenerationEvent } from '@tandem-rl/text'
 
 interface PendingTokens {
   readonly index: number

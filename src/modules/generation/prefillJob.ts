@@ -1,6 +1,7 @@
 /** The computation of a prompt, in pieces, for all completions that start with it. */
+
+import type { GenerationFailure, PromptTokenLogProb } from '@tandem-rl/text'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
-import type { GenerationFailure, PromptTokenLogProb } from '../../data/generation.js'
 import type { Params } from '../transformer/params.js'
 import { BASE_GROUP } from './engineWeights.js'
 import type { StepInput } from './laneSet.js'

@@ -1,6 +1,7 @@
 /** Checks of requests before they run. */
+
+import type { EngineInfo, GenerationFailure, GenerationRequest } from '@tandem-rl/text'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
-import type { EngineInfo, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import { checkSampling, type SamplingLimits, samplingParams } from './sampling/params.js'
 
 /** The limits that requests are checked against. */

@@ -1,7 +1,7 @@
 /** The mutable scheduler of an engine, which decides when requests are computed. */
 import { errorMessage } from '@tandem-rl/base'
+import type { GenerationFailure } from '@tandem-rl/text'
 import { type Either, isLeft, tryCatch } from 'fp-ts/lib/Either.js'
-import type { GenerationFailure } from '../../data/generation.js'
 import type { MetricsRecorder } from './engineMetrics.js'
 import { BASE_GROUP, type EngineWeights } from './engineWeights.js'
 import { type Arriving, makeLaneSet } from './laneSet.js'

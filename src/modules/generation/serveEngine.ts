@@ -4,7 +4,7 @@
  */
 import { type Clock, errorMessage, type Failure, type ThreadPort } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
-import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
+import type { GenerationEvent, LLMEngine } from '@tandem-rl/text'
 import {
   type EngineCall,
   type EngineGreeting,

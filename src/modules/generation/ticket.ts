@@ -1,12 +1,13 @@
 /** A request inside the engine: its completions, events and measurements. */
-import type { Either } from 'fp-ts/lib/Either.js'
+
 import type {
   FinishReason,
   GeneratedToken,
   GenerationFailure,
   GenerationRequest,
   PromptLogProbs,
-} from '../../data/generation.js'
+} from '@tandem-rl/text'
+import type { Either } from 'fp-ts/lib/Either.js'
 import type { MetricsRecorder } from './engineMetrics.js'
 import type { WeightUse } from './engineWeights.js'
 import type { Outbox } from './outbox.js'

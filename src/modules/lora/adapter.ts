@@ -6,11 +6,11 @@
  * inputs and O outputs of a projection.
  */
 import { type ConfigFailure, child, type Key, problemList, uniforms } from '@tandem-rl/base'
+import type { PlainArray } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import type { PlainArray } from '../../data/generation.js'
 import { loraNames, moduleOfLora } from '../transformer/applyLora.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { HEAD, type Params } from '../transformer/params.js'

@@ -1,9 +1,9 @@
 /** Adapters in the format of engines: one rank and one scale for all modules. */
 import type { ConfigFailure } from '@tandem-rl/base'
+import type { AdapterWeights, PlainArray } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
-import type { AdapterWeights, PlainArray } from '../../data/generation.js'
 import { loraNames } from '../transformer/applyLora.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Adapter, adapterModules, adapterShapes } from './adapter.js'

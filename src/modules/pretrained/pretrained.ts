@@ -5,6 +5,7 @@ import { liveFiles } from '@tandem-rl/host'
 import {
   type ChatTemplate,
   chatTemplate,
+  type PlainArray,
   type TextTokenizer,
   templateSource,
   textTokenizer,
@@ -20,7 +21,6 @@ import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
 import { fileProblem, fromFile, fromPath, pathIn } from '../../data/folderFiles.js'
-import type { PlainArray } from '../../data/generation.js'
 import { LOAD_PRETRAINED_OPTIONS, LOAD_TEXT_OPTIONS } from '../optionKinds.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'

@@ -2,18 +2,21 @@
  * An engine behind a wire in the place of one in this process: it samples, and leaves control to
  * the owner of the client.
  */
-import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
+import {
+  type DecodeState,
+  decodeEnd,
+  decodeNext,
+  type EngineMetrics,
+  type GenerationEvent,
+  type GenerationRequest,
+  type Histogram,
+  type LLMEngine,
+  type SamplingParams,
+  type TextTokenizer,
+  type WeightFailure,
+} from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'
-import type {
-  EngineMetrics,
-  GenerationEvent,
-  GenerationRequest,
-  Histogram,
-  LLMEngine,
-  SamplingParams,
-} from '../../data/generation.js'
-import type { WeightFailure } from '../../data/weights.js'
 
 const NONE: Histogram = { bounds: [], counts: [], sum: 0, count: 0 }
 

@@ -1,8 +1,8 @@
 /** Several engines as one, with routing, failover, and withdrawal of failing members. */
 import { cancellation, checkOptions, errorMessage, untilAborted } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationFailure, GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
-import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { PolicyEngine } from '../generation/policy/enginePolicy.js'
 import { ENGINE_POOL_OPTIONS } from '../optionKinds.js'
 import { type NamedAbilities, sharedAbilities } from './poolAbilities.js'

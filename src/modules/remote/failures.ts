@@ -1,8 +1,8 @@
 /** Conversions of HTTP failures to failures of control and of generation. */
 import { type HttpFailure, parseJson } from '@tandem-rl/base'
+import type { GenerationFailure } from '@tandem-rl/text'
 import { z } from 'zod'
 import type { EngineFailure } from '../../data/engineClient.js'
-import type { GenerationFailure } from '../../data/generation.js'
 
 const fields = {
   message: z.string(),

@@ -3,11 +3,11 @@
  * updaters treat all engines alike.
  */
 import { errorMessage } from '@tandem-rl/base'
+import type { GenerationEvent, LLMEngine } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
-import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
 import { makeRequestGate } from './requestGate.js'
 
 /**

@@ -1,9 +1,9 @@
 /** The members of an engine pool: who fails is withdrawn, checked, and readmitted. */
 import { ABORTED, type Changing, cancellation, errorMessage, unlessAborted } from '@tandem-rl/base'
+import type { GenerationFailure } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { EngineClient } from '../../data/engineClient.js'
-import type { GenerationFailure } from '../../data/generation.js'
 
 /** The reason for withdrawing a member: its own failure, or an order. */
 type Withdrawal = { readonly by: 'failure' | 'order'; readonly reason: string }

@@ -1,8 +1,9 @@
 /**
  * The gate in front of a client's requests: it holds and counts them, and adds the serving weights.
  */
+
+import type { GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import type { EngineClient, ServingWeights } from '../../data/engineClient.js'
-import type { GenerationEvent, GenerationRequest } from '../../data/generation.js'
 
 /**
  * Sends a request that passed the gate. `version` stamps tokens if the server reports no version.

@@ -1,7 +1,8 @@
 /** Advantages as functions of batches. */
+
+import type { Json } from '@tandem-rl/base'
 import type * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, GroupEntry, ReturnsEntry, RowIdentity } from '../../data/batch.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { Absent, Needs } from '../../data/needs.js'
 import { type LeafSpec, raggedSpec } from '../../data/spec.js'
 import type { Merge, TensorDict } from '../../data/tensorDict/tensorDict.js'

@@ -1,8 +1,8 @@
 /** Conversion of estimators on arrays to functions of batches. */
-import { checkOptions, meanOf, refuse } from '@tandem-rl/base'
+
+import { checkOptions, type Json, meanOf, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { AdvantageEntry } from '../../data/batch.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { set } from '../../data/tensorDict/edit.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'

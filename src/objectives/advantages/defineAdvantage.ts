@@ -1,8 +1,8 @@
 /** Advantages of one's own: functions of arrays, and functions of batches. */
-import { checkOptions } from '@tandem-rl/base'
+
+import { checkOptions, type Json } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { AdvantageEntry } from '../../data/batch.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { DEFINE_ADVANTAGE_OPTIONS } from '../optionKinds.js'
 import { ADVANTAGE_SPEC, type Advantage, type RewardedTurns } from './advantage.js'

@@ -1,7 +1,6 @@
 /** The interface of policy objectives: a loss for each token. */
-import type { ModuleExport } from '@tandem-rl/base'
+import type { Json, ModuleExport } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { Aggregation } from './aggregation.js'
 
 /**

@@ -1,6 +1,6 @@
 /** The learning rate that an optimizer is configured with. */
-import { notAWeight, refuse, type Schedule } from '@tandem-rl/base'
-import type { Json } from '../../data/codecs/plainValues.js'
+
+import { type Json, notAWeight, refuse, type Schedule } from '@tandem-rl/base'
 import type { Optimizer } from './optimizer.js'
 
 /** A constant learning rate, or one by the number of updates done before. */

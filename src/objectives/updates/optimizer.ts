@@ -1,7 +1,6 @@
 /** Optimizers as pairs of pure functions over named tensors. */
-import type { Schedule } from '@tandem-rl/base'
+import type { Json, Schedule } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { NamedTensors } from '../../data/weights.js'
 
 /**

@@ -1,9 +1,10 @@
 /** Definitions of recipes: whole ones, and short ones of a task or of the user's agent. */
 import { checkOptions, child, type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import type { z } from 'zod'
 import type { Without } from '../../data/needs.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
-import type { Task, TaskSource } from '../../data/task.js'
+import type { TaskSource } from '../../data/task.js'
 import type { Env } from '../../envs/base/env.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
 import { loadPretrained, type Pretrained } from '../../modules/pretrained/pretrained.js'

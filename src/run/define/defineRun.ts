@@ -1,6 +1,6 @@
+import type { Task } from '@tandem-rl/text'
 import type { Absent, Fits, Needs, Without } from '../../data/needs.js'
 import type { HistoryPrompt, TokenPrompt } from '../../data/policy.js'
-import type { Task } from '../../data/task.js'
 import type { Learner } from '../../learners/learner.js'
 import type { UpdateMetrics } from '../metrics/records.js'
 import type { RatedEntries } from '../parts/rater.js'

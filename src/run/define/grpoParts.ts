@@ -1,7 +1,8 @@
 /** The parts of a run that settings determine. */
+
+import type { Task } from '@tandem-rl/text'
 import type { Without } from '../../data/needs.js'
 import type { HistoryPrompt } from '../../data/policy.js'
-import type { Task } from '../../data/task.js'
 import type { AgentRunParts } from './agentRun.js'
 import { advantageOf, lossOf } from './choices.js'
 import type { PolicyRunParts } from './modelRun.js'

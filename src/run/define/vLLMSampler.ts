@@ -1,9 +1,9 @@
 /** Samples on servers: `tandem serve` or vLLM. */
 import { checkOptions, orThrow } from '@tandem-rl/base'
 import { liveFiles, temporaryFolder } from '@tandem-rl/host'
+import type { WeightFailure } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { vLLMUpdater } from '../../collectors/updaters/vLLMUpdater.js'
-import type { WeightFailure } from '../../data/weights.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { saveModel } from '../../modules/pretrained/saveModel.js'
 import { vLLMWrapper } from '../../modules/remote/vllm/vLLMWrapper.js'

@@ -1,9 +1,18 @@
 /** Run folders of jobs on a Ray cluster. */
-import { describe, FailureError, type Files, type Locks, orThrow, parseJsonAs, type Timers } from '@tandem-rl/base'
+
+import {
+  describe,
+  FailureError,
+  type Files,
+  type Json,
+  type Locks,
+  orThrow,
+  parseJsonAs,
+  type Timers,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { startNow } from '../store/machineRecord.js'
 import { createRun, type RunFailure, runLock, runPaths } from '../store/runFolder.js'
 import { knownMetric, type LoggedStep, stepReader } from './metricLines.js'

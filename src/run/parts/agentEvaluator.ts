@@ -1,10 +1,9 @@
 /** Evaluates the user's agent: the same program on held-out tasks. */
 import { child, orThrow } from '@tandem-rl/base'
-import { lastMessage, textOf } from '@tandem-rl/text'
+import { type AgentAttempt, lastMessage, type Task, textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { AgentAttempt } from '../../data/capture/agent.js'
 import { rowInputs } from '../../data/inputs.js'
-import type { Task, TaskSource } from '../../data/task.js'
+import type { TaskSource } from '../../data/task.js'
 import {
   type EvaluationResult,
   type Evaluator,

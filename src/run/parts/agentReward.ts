@@ -1,11 +1,16 @@
 /** Rewards of the user's agent: from the row and the answer, or from what the program returned. */
 import type { Key } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
-import { appendMessage, History, message } from '@tandem-rl/text'
+import {
+  appendMessage,
+  type CapturedReward,
+  type CapturedSession,
+  callHistory,
+  History,
+  message,
+  type Task,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import { callHistory } from '../../data/capture/history.js'
-import type { CapturedReward, CapturedSession } from '../../data/capture/session.js'
-import type { Task } from '../../data/task.js'
 import type { AnyReward } from '../../envs/rewards/reward.js'
 import { type OpenRewardFunction, type RewardFunction, reward } from '../../envs/rewards/rewardFunction.js'
 

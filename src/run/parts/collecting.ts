@@ -1,5 +1,6 @@
 /** Batches collected from an environment, alternating with training or overlapped with it. */
-import { type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
+
+import { type Json, type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -10,7 +11,6 @@ import { type Collected, type CollectorFailure, LLMCollector } from '../../colle
 import type { CollectorPosition } from '../../collectors/rollouts/lockstep.js'
 import type { CollectedBatch } from '../../collectors/rollouts/turnRows.js'
 import type { GroupEntry } from '../../data/batch.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Env } from '../../envs/base/env.js'

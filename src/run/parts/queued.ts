@@ -1,7 +1,8 @@
 /**
  * Distributed runs: workers play the rollouts, and a shared queue replaces the run's own collector.
  */
-import { checkOptions, orThrow, refuse } from '@tandem-rl/base'
+
+import { checkOptions, type Json, orThrow, refuse } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -16,7 +17,6 @@ import {
   QUEUE_START,
   type QueueCollector,
 } from '../../collectors/workers/queueCollector.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { changedInputs, type Inputs } from '../../data/inputs.js'
 import type { TokenPrompt } from '../../data/policy.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'

@@ -1,11 +1,10 @@
 /**
  * Raters: parts of a run that add model outputs to a batch, such as values or log-probabilities.
  */
-import type { Failure } from '@tandem-rl/base'
+import type { Failure, Json } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { temperatureOf } from '../../data/batchRows.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { LogProbModel } from '../../data/policy.js'
 import type { Data, Ragged } from '../../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'

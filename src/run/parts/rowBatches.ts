@@ -1,13 +1,24 @@
 /** Batches of data set rows, for runs that train without sampling. */
-import { checkOptions, describe, type Failure, formatKey, type Key, orThrow, refuse } from '@tandem-rl/base'
+
+import {
+  checkOptions,
+  describe,
+  type Failure,
+  formatKey,
+  type Json,
+  type Key,
+  orThrow,
+  type RowFailure,
+  refuse,
+  rowFailure,
+} from '@tandem-rl/base'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { rowsDigest } from '../../data/inputs.js'
-import { type IdentifiedRows, type RowFailure, type RowSource, rowFailure, shuffled } from '../../data/task.js'
+import { type IdentifiedRows, type RowSource, shuffled } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { HELD_OUT } from '../metrics/evaluation.js'
 import { ROW_BATCHES_OPTIONS, SPLIT_ROWS_OPTIONS } from '../optionKinds.js'

@@ -1,9 +1,17 @@
 /** The parts of a training run, and the checks that they fit together. */
-import { checkOptions, type Failure, type FileContents, type Key, keyFromSeed, refuse } from '@tandem-rl/base'
+
+import {
+  checkOptions,
+  type Failure,
+  type FileContents,
+  type Json,
+  type Key,
+  keyFromSeed,
+  refuse,
+} from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { CollectedBatch } from '../../collectors/rollouts/turnRows.js'
 import { inProcessUpdater, type WeightUpdater } from '../../collectors/weightSync.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { type Inputs, joinInputs, textInputs, type WithInputs } from '../../data/inputs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
 import type { DeepMerge } from '../../data/tensorDict/merge.js'

@@ -1,10 +1,9 @@
 /** Batch sources: the interface between a run and the origin of its batches. */
-import type { Failure } from '@tandem-rl/base'
+import type { Failure, Json } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { SamplingCounts } from '../../collectors/dynamicSampling.js'
 import type { StaleRule } from '../../collectors/overlap/overlapState.js'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { WithInputs } from '../../data/inputs.js'
 import type { IdentifiedRows } from '../../data/task.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'

@@ -1,5 +1,6 @@
 /** The training and evaluation tasks of a run. */
 import { checkOptions, child, type Key, keyFromSeed } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -8,7 +9,7 @@ import { GSM8K } from '../../data/datasets/gsm8k.js'
 import { type DatasetAccess, type DatasetFailure, openDataset } from '../../data/datasets/open.js'
 import { type Columns, type DatasetFormat, withColumns } from '../../data/datasets/rows.js'
 import { wordProblems } from '../../data/datasets/wordProblems/wordProblems.js'
-import { type Task, type TaskSource, taskList } from '../../data/task.js'
+import { type TaskSource, taskList } from '../../data/task.js'
 import { ROW_SETTINGS_OPTIONS } from '../optionKinds.js'
 import { indicesWithoutShared } from './sharedTasks.js'
 

@@ -1,12 +1,20 @@
 /**
  * Checkpoints: everything a run needs to resume exactly, in one folder that is written atomically.
  */
-import { type Digest, type FileFailure, type Files, fitSchema, type ModelFailure, parseJson } from '@tandem-rl/base'
+
+import {
+  type Digest,
+  type FileFailure,
+  type Files,
+  fitSchema,
+  type Json,
+  type ModelFailure,
+  parseJson,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { fileProblem } from '../../data/folderFiles.js'
 import { inOrder, stepName, stepOf } from '../../data/runLayout.js'
 import type { Learner } from '../../learners/learner.js'

@@ -2,13 +2,13 @@
  * Checkpoints of a custom training loop: model, optimizer and step in one folder, in the format of
  * run checkpoints.
  */
-import { checkOptions, type FileFailure, type Files, refuse } from '@tandem-rl/base'
+
+import { checkOptions, type FileFailure, type Files, type Json, refuse } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import { liveFiles } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Json } from '../../data/codecs/plainValues.js'
 import type { Learner, LearnerFailure } from '../../learners/learner.js'
 import { LOAD_CHECKPOINT_OPTIONS, SAVE_CHECKPOINT_OPTIONS } from '../optionKinds.js'
 import {

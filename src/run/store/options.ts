@@ -1,6 +1,5 @@
 /** The options of `train`. */
-import type { Clock } from '@tandem-rl/base'
-import type { Json } from '../../data/codecs/plainValues.js'
+import type { Clock, Json } from '@tandem-rl/base'
 import type { AlarmLimits } from '../metrics/alarms.js'
 import type { Calibration } from '../metrics/calibration.js'
 import type { RunStore } from './store.js'

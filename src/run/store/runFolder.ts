@@ -1,10 +1,10 @@
 /** The folder of a run: its layout, and functions to create, open, read and append to it. */
-import { type Digest, type FileFailure, type Files, parseJsonAs, type RunningDigest } from '@tandem-rl/base'
+
+import { type Digest, type FileFailure, type Files, type Json, parseJsonAs, type RunningDigest } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { calibrationSchema } from '../metrics/calibration.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../metrics/records.js'
 import type { SettingsFailure } from '../parts/recipe.js'

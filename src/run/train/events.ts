@@ -1,5 +1,5 @@
 /** The events of a run. */
-import type { Json } from '../../data/codecs/plainValues.js'
+import type { Json } from '@tandem-rl/base'
 import type { Alarm } from '../metrics/alarms.js'
 import type { Calibration } from '../metrics/calibration.js'
 import type { EvaluationRecord, RunSummary, StepRecord, TrajectoryRecord } from '../metrics/records.js'

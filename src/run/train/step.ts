@@ -1,9 +1,9 @@
 /** One step of a run: collect, train, push the new weights to the policy, and record the step. */
-import { type Clock, orThrow } from '@tandem-rl/base'
+
+import { type Clock, type Json, orThrow } from '@tandem-rl/base'
 import { residentBytes } from '@tandem-rl/base/host'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
-import type { Json } from '../../data/codecs/plainValues.js'
 import { raggedLength, raggedRows } from '../../data/tensorDict/leaf.js'
 import { assign } from '../../data/tensorDict/merge.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'

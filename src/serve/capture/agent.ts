@@ -13,11 +13,19 @@ import {
 } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import { liveHttpServer } from '@tandem-rl/host'
-import { type ToolCallFormat, toolCallFormatOf, withToolPrompt } from '@tandem-rl/text'
+import {
+  type AgentAttempt,
+  type AgentModel,
+  type CapturedAgent,
+  type OpenAgent,
+  type PlayedAttempt,
+  type SessionEnd,
+  type Task,
+  type ToolCallFormat,
+  toolCallFormatOf,
+  withToolPrompt,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../../data/capture/agent.js'
-import type { SessionEnd } from '../../data/capture/session.js'
-import type { Task } from '../../data/task.js'
 import { CAPTURE_COMMAND_OPTIONS, CAPTURE_FUNCTION_OPTIONS } from '../optionKinds.js'
 import { TOOLS_NOT_SHOWN } from '../requests/chat.js'
 import { apiFailure, errorBody } from '../requests/failure.js'

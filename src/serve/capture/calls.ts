@@ -2,15 +2,16 @@
  * One call of a session, answered in the server's protocol and recorded as the engine sampled it.
  */
 import { type Clock, child, type Key } from '@tandem-rl/base'
-import { thoughtTagsOf } from '@tandem-rl/text'
-import * as E from 'fp-ts/lib/Either.js'
 import {
   type CapturedAnswer,
   type CapturedCall,
   type CapturedCompletion,
   completionStatus,
-} from '../../data/capture/session.js'
-import type { FinishReason, LLMEngine } from '../../data/generation.js'
+  type FinishReason,
+  type LLMEngine,
+  thoughtTagsOf,
+} from '@tandem-rl/text'
+import * as E from 'fp-ts/lib/Either.js'
 import { serveApp } from '../app.js'
 import { chatOfMessages } from '../requests/anthropic.js'
 import { areTagsSpecial, type ChatRequest, type RequestedTools, readThoughts, textBefore } from '../requests/chat.js'

@@ -5,6 +5,7 @@
 import { joinInts } from '@tandem-rl/base'
 import {
   appendMessage,
+  type CapturedAnswer,
   History,
   hashHistory,
   type Message,
@@ -15,7 +16,6 @@ import {
   truncateHistory,
 } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { CapturedAnswer } from '../../data/capture/session.js'
 import type { ChatFields, Conversation, PromptText } from '../requests/messages.js'
 import { mistralId } from '../routes/reading.js'
 

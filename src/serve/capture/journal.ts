@@ -10,10 +10,10 @@ import {
   type Locks,
 } from '@tandem-rl/base'
 import { fileBytes, liveFiles, liveLocks } from '@tandem-rl/host'
+import { type CaptureRecord, type ReadCapture, readCapture, recordLine } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { type CaptureRecord, type ReadCapture, readCapture, recordLine } from '../../data/capture/records.js'
 
 /** A destination for records. */
 export interface CaptureJournal {

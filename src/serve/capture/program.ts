@@ -1,8 +1,8 @@
 /** Runs a user's program on one task: a function, or a process. */
 import { joinBytes } from '@tandem-rl/base'
 import { liveProcesses } from '@tandem-rl/host'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Task } from '../../data/task.js'
 
 /** The server that a program talks to, for one attempt at a task. */
 export interface AgentContext {

@@ -1,14 +1,14 @@
 /** An engine that reports the tokens it sampled. */
 import { formatKey } from '@tandem-rl/base'
-import type { CapturedSampling } from '../../data/capture/session.js'
 import type {
+  CapturedSampling,
   FinishReason,
   GeneratedToken,
   GenerationEvent,
   GenerationRequest,
   LLMEngine,
   SamplingParams,
-} from '../../data/generation.js'
+} from '@tandem-rl/text'
 
 /** A completion as it came out of the engine. */
 export interface RecordedCompletion {

@@ -1,6 +1,5 @@
 /** Sessions as JSON, for the endpoints of the proxy. */
-import type { CapturedSession } from '../../data/capture/session.js'
-import { sessionTrajectories } from '../../data/capture/trajectories.js'
+import { type CapturedSession, sessionTrajectories } from '@tandem-rl/text'
 import type { LiveSession } from './sessions.js'
 
 /** Returns a session without its calls. */

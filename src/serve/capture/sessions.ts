@@ -1,8 +1,7 @@
 /** The sessions that a capture proxy knows: bounded in number, bytes and idle time. */
 import type { Changing, Clock, Key } from '@tandem-rl/base'
+import type { CapturedCall, CapturedReward, CapturedSession, SamplingParams, SessionEnd } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'
-import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
 import { type ResponseMemory, responseMemory } from '../requests/responseMemory.js'
 import { type Answers, makeAnswers } from './continuation.js'

@@ -2,8 +2,9 @@
  * The parts that the generating endpoints share: the model, the ids of requests, the length of
  * prompts.
  */
+
+import type { SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
 import { checkPrompt, requestedSampling, requestKey, roomFor, truncatePrompt } from './sampling.js'

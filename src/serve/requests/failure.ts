@@ -2,7 +2,7 @@
  * Failures of requests in vLLM's format: `{"error": {message, type, param, code}}`, with the status
  * as code.
  */
-import type { GenerationFailure } from '../../data/generation.js'
+import type { GenerationFailure } from '@tandem-rl/text'
 
 /** A refused or failed request. */
 export interface ApiFailure {

@@ -1,13 +1,15 @@
 /** Runs checked requests in the engine: ids, abort, early failures, and complete results. */
-import { type DecodeState, decodeEnd, decodeNext } from '@tandem-rl/text'
+import {
+  type DecodeState,
+  decodeEnd,
+  decodeNext,
+  type FinishReason,
+  type GeneratedToken,
+  type GenerationEvent,
+  type PromptLogProbs,
+  type SamplingParams,
+} from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type {
-  FinishReason,
-  GeneratedToken,
-  GenerationEvent,
-  PromptLogProbs,
-  SamplingParams,
-} from '../../data/generation.js'
 import { type ApiFailure, apiFailure, fromEngine } from './failure.js'
 import type { Served } from './served.js'
 import { merged } from './streams.js'

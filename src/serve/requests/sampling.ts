@@ -1,7 +1,7 @@
 /** Conversion of sampling fields to the engine's parameters, with vLLM's limits. */
 import { child, type Key, keyFromSeed } from '@tandem-rl/base'
+import type { EngineInfo, LogProbsMode, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { EngineInfo, LogProbsMode, SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
 

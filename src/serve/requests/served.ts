@@ -1,8 +1,14 @@
 /** The configuration and state of a running server, including the requests in progress. */
 import { type Calendar, child, type Failure, type Ids, type Key } from '@tandem-rl/base'
-import type { ThoughtSetting, ToolCallFormat } from '@tandem-rl/text'
+import type {
+  AdapterWeights,
+  GenerationEvent,
+  GenerationRequest,
+  LLMEngine,
+  ThoughtSetting,
+  ToolCallFormat,
+} from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { AdapterWeights, GenerationEvent, GenerationRequest, LLMEngine } from '../../data/generation.js'
 import type { PromptText, ReadConversation } from './messages.js'
 import type { ResponseMemory } from './responseMemory.js'
 

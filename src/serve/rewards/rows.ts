@@ -1,9 +1,8 @@
 /** The completions of a request, with the tasks that they answer. */
 import { indexOfText, parseJson, roundedNumber, type ThreadPort } from '@tandem-rl/base'
-import { boundedList } from '@tandem-rl/text'
+import { boundedList, type Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Task } from '../../data/task.js'
 import { answerBodies, type BodyThread, bodyThread, readValue } from '../bodies/bodyThread.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
 import { REQUEST_LIMITS } from '../requests/limits.js'

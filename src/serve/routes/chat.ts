@@ -1,5 +1,5 @@
 /** Answers of `POST /v1/chat/completions`. */
-import type { GeneratedToken } from '../../data/generation.js'
+import type { GeneratedToken } from '@tandem-rl/text'
 import { type ChatRequest, chatRequest, type ReadChat } from '../requests/chat.js'
 import { type TokenUsage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'

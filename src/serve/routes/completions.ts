@@ -1,4 +1,4 @@
-import type { GeneratedToken, PromptLogProbs } from '../../data/generation.js'
+import type { GeneratedToken, PromptLogProbs } from '@tandem-rl/text'
 import {
   type CompletionBody,
   type CompletionPrompt,

@@ -2,10 +2,9 @@
  * The endpoints of vLLM's development mode: pausing, aborting, loading weights, caches. They
  * require no key.
  */
-import { boundedList } from '@tandem-rl/text'
+import { boundedList, type PauseMode } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { PauseMode } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import { REQUEST_LIMITS } from '../requests/limits.js'

@@ -1,7 +1,8 @@
 /** `POST /inference/v1/generate`: token ids in, token ids out. */
+
+import type { GeneratedToken } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { GeneratedToken } from '../../data/generation.js'
 import { requestedModel, requestName, sampledPrompts, streamedPromptLogProbs } from '../requests/common.js'
 import { type ApiFailure, invalid } from '../requests/failure.js'
 import {

@@ -1,6 +1,5 @@
 /** Log-probabilities in the formats of each endpoint. */
-import type { TextTokenizer } from '@tandem-rl/text'
-import type { GeneratedToken, PromptLogProbs, TokenLogProb } from '../../data/generation.js'
+import type { GeneratedToken, PromptLogProbs, TextTokenizer, TokenLogProb } from '@tandem-rl/text'
 
 /** vLLM's lowest log-probability, because JSON has no infinity. */
 const FLOOR = -9999

@@ -1,12 +1,12 @@
 /** Reads thoughts and calls of tools out of completions, whole or while they are streamed. */
 import {
+  type FinishReason,
   type ToolCallReader,
   type ToolDelta,
   toolCallReader,
   type WrittenCall,
   withMalformedCalls,
 } from '@tandem-rl/text'
-import type { FinishReason } from '../../data/generation.js'
 import type { ChatRequest } from '../requests/chat.js'
 import type { Served } from '../requests/served.js'
 

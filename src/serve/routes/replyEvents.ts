@@ -1,5 +1,5 @@
 /** A reply as blocks: thoughts, text and calls of tools, whole or while they are written. */
-import type { FinishReason } from '../../data/generation.js'
+import type { FinishReason } from '@tandem-rl/text'
 import type { ChatRequest } from '../requests/chat.js'
 import type { ApiFailure } from '../requests/failure.js'
 import { failureOf, type RunningJob, type TokenUsage, type WholePrompt } from '../requests/generation.js'

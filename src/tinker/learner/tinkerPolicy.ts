@@ -1,9 +1,9 @@
 /** A policy that samples on a Tinker server, and the updater that gives it new weights. */
 import { child, type Key, uniform } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { WeightUpdater } from '../../collectors/weightSync.js'
-import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '../../data/generation.js'
 import type { NamedTensors } from '../../data/weights.js'
 import {
   type EnginePolicy,

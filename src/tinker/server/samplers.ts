@@ -2,9 +2,10 @@
  * Models that clients sample from: the base model, adapters on it, and models with their own
  * weights.
  */
+
+import type { GenerationFailure, GenerationRequest, LLMEngine } from '@tandem-rl/text'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import type { GenerationFailure, GenerationRequest, LLMEngine } from '../../data/generation.js'
 import { collectEvents, type Generated } from '../../modules/generation/generateAll.js'
 import type { EngineLimits } from '../../modules/generation/llmEngine.js'
 import { modelEngine } from '../../modules/generation/modelEngine.js'

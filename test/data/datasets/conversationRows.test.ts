@@ -1,7 +1,8 @@
 /** Rows of conversations and of preference pairs: what is wrong with those of another form. */
+
+import { parseJsonLines } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { parseJsonLines } from '../../../src/data/codecs/jsonl.js'
 import { CONVERSATION_ROW, PREFERENCE_ROW } from '../../../src/data/datasets/conversationRows.js'
 
 const CHAT = { messages: [{ role: 'user', content: 'a' }] }

@@ -1,9 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { rowFailure } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { finalAnswer, gsm8kTasks } from '../../../src/data/datasets/gsm8k.js'
-import { rowFailure, type Task, type TaskSource } from '../../../src/data/task.js'
+import type { TaskSource } from '../../../src/data/task.js'
 
 const orThrow = <A>(result: E.Either<unknown, A>): A => {
   if (E.isLeft(result)) throw new Error(JSON.stringify(result.left))

@@ -1,6 +1,6 @@
+import { parseJsonLines } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { parseJsonLines } from '../../../src/data/codecs/jsonl.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
 
 const row = (changes: object = {}) => ({

@@ -1,9 +1,8 @@
-import { memoryBytes, describe as sentence } from '@tandem-rl/base'
+import { collectJsonLines, memoryBytes, describe as sentence } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { collectJsonLines } from '../../../src/data/codecs/jsonl.js'
 import { collectJson } from '../../../src/data/datasets/json.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 

@@ -1,7 +1,7 @@
+import { parseJsonLines } from '@tandem-rl/base'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { parseJsonLines } from '../../../src/data/codecs/jsonl.js'
 import { boxedAnswer, MATH } from '../../../src/data/datasets/math.js'
 import { tasksOfRows } from '../../../src/data/datasets/rows.js'
 

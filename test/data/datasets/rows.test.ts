@@ -1,10 +1,9 @@
-import { orThrow } from '@tandem-rl/base'
+import { describeIssues, orThrow } from '@tandem-rl/base'
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { describeIssues } from '../../../src/data/codecs/jsonl.js'
 import { GSM8K } from '../../../src/data/datasets/gsm8k.js'
 import { type DatasetFormat, ROWS, tasksOfRows, withColumns } from '../../../src/data/datasets/rows.js'
-import type { Task } from '../../../src/data/task.js'
 
 const taskOf = <Row, T extends Task>(format: DatasetFormat<Row, T>, row: unknown): T =>
   orThrow(orThrow(tasksOfRows('rows', [format.schema.parse(row)], format)).at(0))

@@ -4,10 +4,10 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { keyFromSeed, orThrow, permutation } from '@tandem-rl/base'
-import { History, message } from '@tandem-rl/text'
+import { History, message, type Task } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
 import { finalAnswer, gsm8kTasks } from '../../../src/data/datasets/gsm8k.js'
-import type { Task, TaskSource } from '../../../src/data/task.js'
+import type { TaskSource } from '../../../src/data/task.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
 
 const folder = new URL('../../../../shared/data/gsm8k/', import.meta.url)

@@ -1,7 +1,7 @@
+import type { GenerationEvent } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { isLeft, left, right } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import type { GenerationEvent } from '../../../src/data/generation.js'
 import { generateAll } from '../../../src/modules/generation/generateAll.js'
 import type { ModelRunner } from '../../../src/modules/generation/runner/modelRunner.js'
 import { answer, idle, idsOf, PROMPT, refusal, requestOf } from '../../kit/engineSuiteParts.js'

@@ -1,5 +1,5 @@
+import type { GenerationRequest } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
-import type { GenerationRequest } from '../../../src/data/generation.js'
 import { generateAll } from '../../../src/modules/generation/generateAll.js'
 import { answer, idsOf, PROMPT, refusal, requestOf } from '../../kit/engineSuiteParts.js'
 import { type ScriptedEngineOptions, scriptedEngine } from '../../kit/scriptedEngine.js'

@@ -1,6 +1,6 @@
+import type { GeneratedToken, GenerationEvent } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { GeneratedToken, GenerationEvent } from '../../../src/data/generation.js'
 import { makeOutbox } from '../../../src/modules/generation/outbox.js'
 
 const token = (id: number): GeneratedToken => ({

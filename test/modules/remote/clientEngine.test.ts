@@ -1,8 +1,8 @@
 /** The engine of a client: end tokens that the server may not know. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import type { GenerationEvent, SamplingParams } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
 import type { EngineClient } from '../../../src/data/engineClient.js'
-import type { GenerationEvent, SamplingParams } from '../../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
 import { clientEngine } from '../../../src/modules/remote/clientEngine.js'
 import { eventEngine, started, tokenOf, tokensOf } from '../../kit/eventEngine.js'

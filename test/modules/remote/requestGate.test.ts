@@ -1,6 +1,6 @@
 import { keyFromSeed } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
-import type { GenerationEvent, GenerationRequest } from '../../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/params.js'
 import { makeRequestGate } from '../../../src/modules/remote/requestGate.js'
 

@@ -1,8 +1,8 @@
 /** `vLLMWrapper` over real sockets. */
 import { keyFromSeed } from '@tandem-rl/base'
 import { requireLeft, requireRight } from '@tandem-rl/testing'
+import type { GenerationRequest } from '@tandem-rl/text'
 import { afterAll, describe, expect, it } from 'vitest'
-import type { GenerationRequest } from '../../../src/data/generation.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
 import { enginePolicy } from '../../../src/modules/generation/policy/enginePolicy.js'

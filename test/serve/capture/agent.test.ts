@@ -1,10 +1,7 @@
 /** The user's own agent: programs that work, fail, hang and go on after their end. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
-import { chatTemplate } from '@tandem-rl/text'
+import { chatTemplate, type LLMEngine, type OpenAgent, sessionTrajectories } from '@tandem-rl/text'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { OpenAgent } from '../../../src/data/capture/agent.js'
-import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
-import type { LLMEngine } from '../../../src/data/generation.js'
 import { type CaptureAgentOptions, capture } from '../../../src/serve/capture/agent.js'
 import type { AgentContext } from '../../../src/serve/capture/program.js'
 import { saying, scripted, servedText, until } from '../../kit/served.js'

@@ -4,11 +4,10 @@
  */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import Anthropic from '@anthropic-ai/sdk'
+import { type CapturedSession, sessionTrajectories } from '@tandem-rl/text'
 import { generateText, jsonSchema, streamText, tool } from 'ai'
 import OpenAI from 'openai'
 import { describe, expect, it } from 'vitest'
-import type { CapturedSession } from '../../../src/data/capture/session.js'
-import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
 import { captured } from '../../kit/captured.js'
 import { scripted, tokenizer, useServers } from '../../kit/served.js'
 

@@ -1,9 +1,8 @@
 /** The endpoints of sessions, who may ask for them, limits, and calls that go wrong. */
 import { orThrow } from '@tandem-rl/base'
-import { chatTemplate } from '@tandem-rl/text'
+import { chatTemplate, sessionTrajectories } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
 import { captured } from '../../kit/captured.js'
 import { ask, post, saying, scripted, servedText, tokenizer, until } from '../../kit/served.js'
 

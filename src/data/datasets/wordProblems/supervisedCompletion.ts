@@ -1,6 +1,7 @@
 /** Target completions for word problems, made from GSM8K answer texts. */
+
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Task } from '../../task.js'
 import { finalAnswer } from '../gsm8k.js'
 
 /** `rationale` shows the arithmetic in a think block; `bare` is only the answer block. */

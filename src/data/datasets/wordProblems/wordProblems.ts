@@ -3,7 +3,8 @@
  * GSM8K.
  */
 import { child, type Key, keyFromSeed, permutation, uniformInteger } from '@tandem-rl/base'
-import { endlessTasks, type Task, type TaskSource } from '../../task.js'
+import type { Task } from '@tandem-rl/text'
+import { endlessTasks, type TaskSource } from '../../task.js'
 import { CONNECTIVES, fill, OPENINGS, PLACES, QUESTIONS, type Slot, STEP_FRAMES, suits } from './frames.js'
 import { type PlanLimits, type ProblemOperation, type ProblemPlan, planner } from './plan.js'
 import { counted, MEN, type Person, THINGS, type Thing, WOMEN } from './vocabulary.js'

@@ -1,7 +1,8 @@
 /** Converts an engine's answers to rows of an action, after checking them. */
+
+import type { GeneratedToken, PromptLogProbs, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
-import type { GeneratedToken, PromptLogProbs, SamplingParams } from '../../../data/generation.js'
 import type { StopReason } from '../../../data/policy.js'
 import type { GeneratedCompletion } from '../generateAll.js'
 

@@ -12,10 +12,10 @@ import {
   untilAborted,
 } from '@tandem-rl/base'
 import { liveIds } from '@tandem-rl/base/host'
+import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../../data/engineClient.js'
-import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
 import type {
   ActOptions,
   LogProbModel,

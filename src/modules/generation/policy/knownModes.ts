@@ -1,5 +1,5 @@
 /** The kinds of log-probabilities that can be derived from a server's. */
-import type { LogProbsMode, SamplingParams } from '../../../data/generation.js'
+import type { LogProbsMode, SamplingParams } from '@tandem-rl/text'
 
 /** The stage at which a vLLM server computes log-probabilities: `--logprobs-mode`. */
 export type ServerLogProbs = 'raw' | 'processed'

@@ -1,9 +1,9 @@
 /** Plans the requests for rows of prompts: truncation, grouping, numbering. */
 import { type Key, problemList } from '@tandem-rl/base'
+import type { GenerationRequest, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { runStarts } from '../../../data/completions.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
-import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
 
 /**
  * Treatment of a prompt that leaves no room for the completion: refuse it, or keep `keep` tokens of

@@ -1,8 +1,8 @@
 /** Scores of given completions from an engine. The completion is sent as the end of a prompt. */
 import { joinInts, problemList } from '@tandem-rl/base'
+import type { GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
-import type { GenerationRequest } from '../../../data/generation.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'
 
 export interface ScoreOptions {

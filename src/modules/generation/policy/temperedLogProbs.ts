@@ -2,8 +2,9 @@
  * Checks that an engine reports the log-probabilities that a policy loss needs: at the temperature,
  * before cuts.
  */
+
+import type { SamplingParams } from '@tandem-rl/text'
 import type { EngineAbilities } from '../../../data/engineClient.js'
-import type { SamplingParams } from '../../../data/generation.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'
 import { knownModes } from './knownModes.js'
 

@@ -1,5 +1,5 @@
 /** Changes of single logits before sampling: bans, allowed tokens, biases, penalties. */
-import type { SamplingParams } from '../../../data/generation.js'
+import type { SamplingParams } from '@tandem-rl/text'
 import type { TokenCounts } from './counts.js'
 
 /** The counts and bans that the changes depend on, in addition to the parameters. */

@@ -1,12 +1,7 @@
 /** Ranks and most probable tokens of a row, and log-probabilities of a prompt. */
+
+import type { GenerationFailure, LogProbsMode, PromptLogProbs, PromptTokenLogProb, TokenLogProb } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type {
-  GenerationFailure,
-  LogProbsMode,
-  PromptLogProbs,
-  PromptTokenLogProb,
-  TokenLogProb,
-} from '../../../data/generation.js'
 import { keep, keptIds, NO_CUTS } from './cuts.js'
 
 /** Returns the index of the first of the largest logits, or -1 if all are -Infinity. */

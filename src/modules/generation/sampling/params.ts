@@ -1,7 +1,7 @@
 /** Sampling parameters: defaults and checks. */
 import { keyFromSeed } from '@tandem-rl/base'
+import type { GenerationFailure, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { GenerationFailure, SamplingParams } from '../../../data/generation.js'
 
 /**
  * Defaults: one completion from the model's unchanged distribution, until an end token or the end

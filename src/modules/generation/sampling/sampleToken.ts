@@ -1,7 +1,7 @@
 /** Chooses the next token of one row: a pure function on plain arrays. */
 import { type Key, uniform } from '@tandem-rl/base'
+import type { GeneratedToken, GenerationFailure, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { GeneratedToken, GenerationFailure, SamplingParams } from '../../../data/generation.js'
 import type { NextToken } from '../runner/modelRunner.js'
 import { type Cuts, draw, keep, NO_CUTS, type Scale } from './cuts.js'
 import { type EditContext, editLogits, hasEdits } from './edits.js'

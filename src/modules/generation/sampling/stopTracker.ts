@@ -1,6 +1,5 @@
 /** The end of a completion, and its final text so far, as pure state transitions. */
-import { type DecodeState, decodeEnd, decodeNext } from '@tandem-rl/text'
-import type { FinishReason, SamplingParams } from '../../../data/generation.js'
+import { type DecodeState, decodeEnd, decodeNext, type FinishReason, type SamplingParams } from '@tandem-rl/text'
 import { findStop, openLength, type StopMatcher, stopMatcher } from './stopStrings.js'
 
 /** The reason why a completion ended. */

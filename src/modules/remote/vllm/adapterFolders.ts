@@ -1,8 +1,8 @@
 /** Transfer of adapters to a server through a shared folder. */
 import { describe, type FileFailure, type Files, type HttpRequest, type Ids } from '@tandem-rl/base'
+import type { AdapterWeights } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
-import type { AdapterWeights } from '../../../data/generation.js'
 import { adapterModules } from '../../lora/adapter.js'
 import { loraConfig } from '../../lora/config.js'
 import { adapterFiles } from '../../lora/peft.js'

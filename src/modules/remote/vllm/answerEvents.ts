@@ -1,12 +1,7 @@
 /** Converts answers of a server to events, after checking them against the request. */
+
+import type { FinishReason, GeneratedToken, GenerationEvent, GenerationRequest, PromptLogProbs } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type {
-  FinishReason,
-  GeneratedToken,
-  GenerationEvent,
-  GenerationRequest,
-  PromptLogProbs,
-} from '../../../data/generation.js'
 import { knownModes, type ServerLogProbs } from '../../generation/policy/knownModes.js'
 import { generatedToken, isLogProb, readPromptLogProbs } from './serverLogProbs.js'
 import type { WeightSpan, WireAnswer, WirePart, WireToken } from './wireAnswer.js'

@@ -3,8 +3,8 @@
  * client parses the texts.
  */
 import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationFailure } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { GenerationEvent, GenerationFailure } from '../../../data/generation.js'
 import { generationFailure } from '../failures.js'
 
 /** Events, or a final event that ends the stream. */

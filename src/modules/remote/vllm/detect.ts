@@ -1,9 +1,9 @@
 /** Detection of a server's properties and abilities, once per connection. */
 import { type HttpFailure, type HttpRequest, parseJsonAs } from '@tandem-rl/base'
+import type { GenerationFailure } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
-import type { GenerationFailure } from '../../../data/generation.js'
 import type { ServerLogProbs } from '../../generation/policy/knownModes.js'
 import { controlFailure, engineFailure, errorOf, requestFailure } from '../failures.js'
 import { sendTo, type VLLMServer } from './calls.js'

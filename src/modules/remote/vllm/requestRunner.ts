@@ -1,10 +1,10 @@
 /** The running requests of a client: start, count, cancellation, close. */
 import { errorMessage, type Ids } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationFailure, GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
-import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../../data/generation.js'
 import { eventQueue } from '../../generation/eventQueue.js'
 import { generationFailure } from '../failures.js'
 import type { RequestGate } from '../requestGate.js'

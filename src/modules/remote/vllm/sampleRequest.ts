@@ -1,7 +1,7 @@
 /** Sends one request and yields the events of its answer. */
 import { type HttpRequest, type Ids, parseJson, type Transport } from '@tandem-rl/base'
+import type { GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { GenerationEvent, GenerationRequest } from '../../../data/generation.js'
 import { checkRequest } from '../../generation/requestCheck.js'
 import { generationFailure, requestFailure, serverError } from '../failures.js'
 import type { AnswerReader } from './answerEvents.js'

@@ -1,11 +1,5 @@
 /** Log-probabilities of a server's answers, and those that it cannot report. */
-import type {
-  GeneratedToken,
-  LogProbsMode,
-  PromptLogProbs,
-  SamplingParams,
-  TokenLogProb,
-} from '../../../data/generation.js'
+import type { GeneratedToken, LogProbsMode, PromptLogProbs, SamplingParams, TokenLogProb } from '@tandem-rl/text'
 import { knownModes, type ServerLogProbs } from '../../generation/policy/knownModes.js'
 import type { WireLogProb, WirePromptPlace, WireToken } from './wireAnswer.js'
 

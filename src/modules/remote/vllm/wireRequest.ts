@@ -1,6 +1,6 @@
 /** The bodies of sampling requests for `/inference/v1/generate` and `/v1/completions`. */
 import { type Key, threefry } from '@tandem-rl/base'
-import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
+import type { GenerationRequest, SamplingParams } from '@tandem-rl/text'
 
 /** The endpoint for sampling: one with token ids only, or OpenAI's with text and token ids. */
 export type SamplingEndpoint = 'generate' | 'completions'

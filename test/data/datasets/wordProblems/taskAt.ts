@@ -1,5 +1,6 @@
+import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Task, TaskSource } from '../../../../src/data/task.js'
+import type { TaskSource } from '../../../../src/data/task.js'
 
 /** The task at an index of a source that has one everywhere. */
 export const taskAt = ({ name, at }: TaskSource, index: number): Task => {

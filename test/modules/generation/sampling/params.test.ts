@@ -1,7 +1,7 @@
 import { requireLeft, requireRight } from '@tandem-rl/testing'
+import type { SamplingParams } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { SamplingParams } from '../../../../src/data/generation.js'
 import {
   checkSampling,
   DEFAULT_SAMPLING,

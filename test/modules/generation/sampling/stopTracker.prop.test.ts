@@ -1,7 +1,6 @@
-import { decodeEnd, decodeNext, type TextTokenizer } from '@tandem-rl/text'
+import { decodeEnd, decodeNext, type SamplingParams, type TextTokenizer } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { SamplingParams } from '../../../../src/data/generation.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
 import {
   bannedTokens,

@@ -1,7 +1,7 @@
 import { orThrow } from '@tandem-rl/base'
+import type { GenerationEvent } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { GenerationEvent } from '../../../../src/data/generation.js'
 import { collectEvents } from '../../../../src/modules/generation/generateAll.js'
 import { vLLMClient } from '../../../../src/modules/remote/vllm/client.js'
 import type { Delivery } from '../../../../src/modules/remote/vllm/wireRequest.js'

@@ -1,8 +1,8 @@
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
+import type { SamplingParams } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import type { SamplingParams } from '../../../../src/data/generation.js'
 import { samplingParams } from '../../../../src/modules/generation/sampling/params.js'
 import {
   requestedLogProbs,

@@ -1,9 +1,9 @@
 /** The contract of an agent that is trained from outside: a program that calls a server. */
-import type { Key } from '@tandem-rl/base'
-import type { ChatTemplate, TextTokenizer } from '@tandem-rl/text'
-import type { Json } from '../codecs/plainValues.js'
+import type { Json, Key } from '@tandem-rl/base'
 import type { LLMEngine } from '../generation.js'
 import type { Task } from '../task.js'
+import type { ChatTemplate } from '../template/chatTemplate.js'
+import type { TextTokenizer } from '../tokenizer/textTokenizer.js'
 import type { CapturedSession } from './session.js'
 
 /** The model that an agent uses. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { parseJsonLines } from '../../../src/data/codecs/jsonl.js'
+import { parseJsonLines } from '../src/jsonLines.js'
 
 const schema = z.object({ question: z.string(), level: z.number().int() })
 const parse = (text: string) => parseJsonLines(text, { schema, source: 'a.jsonl' })

@@ -1,13 +1,19 @@
 /** JSON Lines: one JSON value on each line of a text, or of a file of any size. */
-import { type ByteSource, type FileFailure, joinBytes, parseJson, roundedNumber, visibleLine } from '@tandem-rl/base'
+
 import * as E from 'fp-ts/lib/Either.js'
-import type { z } from 'zod'
-import type { RowFailure, RowProblem } from '../task.js'
-import { rowFailure } from '../task.js'
+import type { ByteSource } from './byteSource.js'
+import type { FileFailure } from './failure.js'
+import { joinBytes } from './joinBytes.js'
+import { parseJson } from './json.js'
+import type { RowFailure, RowProblem } from './rowFailure.js'
+import { rowFailure } from './rowFailure.js'
+import type { Issues, Schema } from './schemaJson.js'
+import { roundedNumber } from './strictJson.js'
+import { visibleLine } from './visibleText.js'
 
 export interface JsonLinesOptions<T> {
   /** The schema of every row. It also transforms the values. */
-  readonly schema: z.ZodType<T>
+  readonly schema: Schema<T>
   /** The name for failures, such as the path of the file. */
   readonly source: string
 }
@@ -31,7 +37,7 @@ export const pathed = (path: readonly PropertyKey[], problem: string): string =>
 const NAMED_FIELDS = 12
 
 /** Formats all issues of a row in one sentence, with the fields of the row if one is missing. */
-export const describeIssues = (error: z.ZodError, row: unknown): string => {
+export const describeIssues = (error: Issues, row: unknown): string => {
   const problems = error.issues.map(({ path, message }) => pathed(path, message)).join('; ')
   const fields = typeof row === 'object' && row !== null ? Object.keys(row) : []
   const isMissing = error.issues.some(({ path }) => path.length === 1 && !fields.includes(String(path[0])))
@@ -40,7 +46,7 @@ export const describeIssues = (error: z.ZodError, row: unknown): string => {
   return `${problems}; the row has ${visibleLine(fields.slice(0, NAMED_FIELDS).join(', ')).slice(0, 400)}${more}`
 }
 
-const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> => {
+const parseLine = <T>(line: string, schema: Schema<T>): E.Either<string, T> => {
   const json = parseJson(line)
   if (E.isLeft(json)) return json
   const rounded = roundedNumber(line)

@@ -2,8 +2,9 @@
  * Detects conversations that continued with different tokens, with the reason and the position, so
  * that the cause can be fixed.
  */
-import { readArguments } from '@tandem-rl/text'
+
 import * as E from 'fp-ts/lib/Either.js'
+import { readArguments } from '../history/argumentText.js'
 import { type CallForest, commonStart, type LinkedCall } from './linking.js'
 import type { CapturedAnswer, CapturedCall } from './session.js'
 

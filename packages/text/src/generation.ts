@@ -6,7 +6,6 @@
  */
 import type { Key } from '@tandem-rl/base'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { WeightFailure } from './weights.js'
 
 /**
  * The sampling parameters of one request: vLLM's `SamplingParams`, with a value for "off" instead
@@ -258,6 +257,13 @@ export type WeightSource =
 export interface PlainArray {
   readonly shape: readonly number[]
   readonly data: Float32Array
+}
+
+/** New weights were refused or did not arrive; the old ones are still in use. */
+export interface WeightFailure {
+  readonly _tag: 'WeightFailure'
+  readonly receiver: string
+  readonly reason: string
 }
 
 /** A LoRA adapter as plain numbers, which can cross threads. */

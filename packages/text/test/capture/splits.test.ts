@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
-import { anySession, callOf, completionOf, sessionOf } from '../../kit/capturedCalls.js'
-import { cpuSeconds, expectLinear } from '../../kit/scaling.js'
+import { anySession, callOf, completionOf, sessionOf } from '../../../../test/kit/capturedCalls.js'
+import { cpuSeconds, expectLinear } from '../../../../test/kit/scaling.js'
+import { sessionTrajectories } from '../../src/capture/trajectories.js'
 
 const say = (role: string, content: string) => ({ role, content })
 const said = (ids: readonly number[], text: string) => completionOf(ids, { answer: { text, calls: [] } })

@@ -1,8 +1,7 @@
 /** Captured sessions as JSON Lines: one line for each event, so that a file is append-only. */
-import type { ByteSource, FileFailure, FormatFailure } from '@tandem-rl/base'
+import { type ByteSource, type FileFailure, type FormatFailure, readJsonLines } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { readJsonLines } from '../codecs/jsonl.js'
 import type { CapturedCall, CapturedCompletion, CapturedReward, CapturedSession, SessionEnd } from './session.js'
 
 /** An event of a session. */

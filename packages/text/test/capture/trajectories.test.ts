@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { linkCalls } from '../../../src/data/capture/linking.js'
-import { type CapturedSession, completionStatus } from '../../../src/data/capture/session.js'
-import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
-import { anySession, callOf, completionOf, sessionOf } from '../../kit/capturedCalls.js'
-import { cpuSeconds, expectLinear } from '../../kit/scaling.js'
+import { anySession, callOf, completionOf, sessionOf } from '../../../../test/kit/capturedCalls.js'
+import { cpuSeconds, expectLinear } from '../../../../test/kit/scaling.js'
+import { linkCalls } from '../../src/capture/linking.js'
+import { type CapturedSession, completionStatus } from '../../src/capture/session.js'
+import { sessionTrajectories } from '../../src/capture/trajectories.js'
 
 const startsWith = (ids: Int32Array, start: Int32Array): boolean =>
   start.length <= ids.length && start.every((id, i) => id === ids[i])

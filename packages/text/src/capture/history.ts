@@ -1,6 +1,8 @@
 /** Conversations of captured sessions as histories. */
-import { type History, historyFromOpenAi } from '@tandem-rl/text'
+
 import * as E from 'fp-ts/lib/Either.js'
+import type { History } from '../history/history.js'
+import { historyFromOpenAi } from '../history/openAiChat.js'
 import type { CapturedCall } from './session.js'
 
 /**
