@@ -7,12 +7,13 @@
 const ALLOWED = {
   base: [],
   text: ['base'],
+  gguf: ['base'],
   host: ['base'],
   'tfjs-onnxruntime': ['base'],
   live: ['base', 'host'],
   data: ['base', 'tfjs-onnxruntime', 'text', 'host', 'live'],
   envs: ['base', 'tfjs-onnxruntime', 'data', 'text', 'host', 'live'],
-  modules: ['base', 'tfjs-onnxruntime', 'data', 'text', 'host', 'live'],
+  modules: ['base', 'tfjs-onnxruntime', 'data', 'text', 'gguf', 'host', 'live'],
   objectives: ['base', 'tfjs-onnxruntime', 'data'],
   collectors: ['base', 'tfjs-onnxruntime', 'data', 'text', 'envs', 'modules', 'objectives', 'host', 'live'],
   learners: ['base', 'tfjs-onnxruntime', 'data', 'text', 'modules', 'objectives', 'collectors', 'host', 'live'],
@@ -121,7 +122,7 @@ const PACKAGES = {
 const rooms = Object.keys(ALLOWED)
 
 /** Rooms that are packages, below `packages`. */
-const PACKAGED = ['base', 'host', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking', 'bench', 'view']
+const PACKAGED = ['base', 'host', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking', 'bench', 'view', 'gguf']
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
 const pathOf = (place) => {

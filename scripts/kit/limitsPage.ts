@@ -1,4 +1,6 @@
 /** The page of limits: largest sizes of requests, files, settings and options, from the code. */
+
+import { GGUF_LIMITS } from '@tandem-rl/gguf'
 import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
 import { JSON_LIMITS } from '../../packages/base/src/jsonSize.js'
 import { MOST_COUNTED } from '../../packages/games/src/arena/config/schema.js'
@@ -163,6 +165,11 @@ export const LIMIT_GROUPS: readonly LimitGroup[] = [
     intro: 'Numbers in `config.json`. Weights have to match them, and training has to fit the memory of the machine.',
     limits: CONFIG_LIMITS,
     meanings: { size: 'sizes: vocabulary, positions, hidden units, heads', layers: 'layers' },
+  }),
+  group('GGUF files', {
+    intro: 'A header that states more than the file can hold is refused before anything is allocated.',
+    limits: GGUF_LIMITS,
+    meanings: { headerBytes: 'bytes of metadata and entries', splitFiles: 'files of a split model' },
   }),
   group('Settings of runs', {
     intro:

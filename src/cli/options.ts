@@ -74,7 +74,7 @@ export const share = (text: string): number => {
 
 /** Help text for options that name a model: the names that `loadPretrained` resolves. */
 export const MODEL_HELP =
-  'a folder of a model or a LoRA adapter, a run folder, OWNER/NAME on the hub, or embedded; MODEL+ADAPTER for both'
+  'a folder of a model or a LoRA adapter, a file in GGUF, a run folder, OWNER/NAME on the hub, or embedded; MODEL+ADAPTER for both'
 
 /** Makes the `--model` option. Default: the built-in model. */
 export const modelOption = (help: string): Option =>

@@ -3,10 +3,14 @@
 import { readFileSync } from 'node:fs'
 import { jsonSizeProblem, keyFromSeed, sizeProblem } from '@tandem-rl/base'
 import { arenaConfig } from '@tandem-rl/games'
+import { openGguf } from '@tandem-rl/gguf'
 import { readBodyBytes } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { parseHeader } from '../../packages/gguf/src/header.js'
+import { ggufBytes } from '../../packages/gguf/test/ggufBytes.js'
+import { memoryFiles } from '../../packages/gguf/test/memoryFiles.js'
 import { LIMIT_GROUPS, limitsPage } from '../../scripts/kit/limitsPage.js'
 import { countFor } from '../../src/cli/options.js'
 import { envOfTask } from '../../src/envs/envOfTask.js'
@@ -47,6 +51,22 @@ const TOOL = { type: 'function', function: { name: 'f' } }
 const app = () => served(saying('x'), { features: { control: 'on' } })
 const isAnswered = async (path: string, body: object): Promise<boolean> =>
   (await post(app(), path, body)).status === 200
+
+/** Opens a file of a model that is split into `count` files, the others of which are missing. */
+const splitFilesOpen: Probe = async (count) => {
+  const path = `m-00001-of-${String(count).padStart(5, '0')}.gguf`
+  const { files } = memoryFiles({ [path]: ggufBytes({ values: [['split.count', 4, count]] }) })
+  const opened = await openGguf(path, files)()
+  return E.isLeft(opened) && opened.left._tag === 'FileFailure'
+}
+
+/** A header with a key of `length` bytes is only cut off. */
+const keyOfHeaderFits: Probe = (length) => {
+  const bytes = ggufBytes({ values: [['a', 4, 1]] })
+  new DataView(bytes.buffer).setBigUint64(24, BigInt(length), true)
+  const header = parseHeader(bytes, 2 ** 40)
+  return E.isLeft(header) && header.left === 'truncated'
+}
 
 const env = envOfTask((source) => (tasks) => GSM8KEnv({ source, ...tasks }))
 const isScored = async (body: object): Promise<boolean> => {
@@ -188,6 +208,7 @@ const PROBES: Readonly<Record<string, (name: string) => Probe>> = {
     return sizeProblem(`/a/x${end}`, { bytes, as: 'text' }) === null
   },
   Models: (name) => accepts(name === 'size' ? size : layerCount, (n) => n),
+  'GGUF files': (name) => (name === 'splitFiles' ? splitFilesOpen : keyOfHeaderFits),
   'Settings of runs': settingProbe,
   'Options of commands': optionProbe,
   Arena: () => (num_episodes) => E.isRight(arenaConfig({ env_name: 'kuhn_poker', num_episodes })),

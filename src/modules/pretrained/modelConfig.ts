@@ -8,6 +8,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { fileProblem, readJson, readOptionalJson } from '../../data/folderFiles.js'
 import { type DecoderConfig, parseConfig } from '../transformer/config.js'
+import { ggufConfig, isGguf } from './ggufModel.js'
 
 const GENERATION_CONFIG = 'generation_config.json'
 
@@ -20,7 +21,7 @@ const SAMPLING = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty'
 
 const readGeneration = (files: Files, folder: string): TE.TaskEither<ModelFailure, z.output<typeof generationSchema>> =>
   pipe(
-    readOptionalJson(files, folder, GENERATION_CONFIG),
+    isGguf(folder) ? TE.right({}) : readOptionalJson(files, folder, GENERATION_CONFIG),
     TE.chainEitherK((json) => {
       const parsed = generationSchema.safeParse(json)
       return parsed.success
@@ -53,13 +54,14 @@ const withEnds =
   }
 
 /**
- * Reads `config.json`, with the end tokens of `generation_config.json` besides its own.
+ * Reads `config.json`, with the end tokens of `generation_config.json` besides its own, or the
+ * metadata of a GGUF file.
  *
  * Effects  a warning for fields that are not known and have no effect.
  */
 export const readConfig = (folder: string, files: Files): TE.TaskEither<ModelFailure, DecoderConfig> =>
   pipe(
-    readJson(files, folder, 'config.json'),
+    isGguf(folder) ? ggufConfig(folder, files) : readJson(files, folder, 'config.json'),
     TE.chainEitherK((json) => inConfig(folder)(parseConfig(json))),
     TE.bindTo('config'),
     TE.bind('generation', () => readGeneration(files, folder)),

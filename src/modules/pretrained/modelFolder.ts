@@ -16,10 +16,11 @@ import { liveFiles, liveHub } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { readJson } from '../../data/folderFiles.js'
+import { pathIn, readJson } from '../../data/folderFiles.js'
 import { bestStepOf, inOrder, RUN_LAYOUT, stepOf } from '../../data/runLayout.js'
 import { EMBEDDED_MODEL } from '../../live/embeddedModel.js'
 import { ADAPTER_CONFIG } from '../lora/peft.js'
+import { ggufModels, isGguf } from './ggufModel.js'
 
 /** The capabilities for finding models. */
 export interface ModelAccess {
@@ -143,6 +144,18 @@ const runPlace = (run: string, files: NonNullable<ModelAccess['files']>): Found<
     }),
   )
 
+const isMissing = (names: readonly string[]): boolean => kindOf(names) === undefined && !names.some(isWeights)
+
+/** Returns the folder itself, or the only model in GGUF that it has. */
+const inListed = (folder: string, names: readonly string[]): Found<Place> => {
+  const models = isMissing(names) ? ggufModels(names) : []
+  const [only, ...others] = models.map((name) => pathIn(folder, name))
+  if (only === undefined) return TE.right({ folder, kind: kindOf(names) ?? 'model' })
+  return others.length === 0
+    ? TE.right({ folder: only, kind: 'model' })
+    : refuse(folder, `it has several models: name one of them, such as ${[only, ...others].slice(0, 8).join(', ')}`)
+}
+
 /** Returns the folder of a name without a `+`, or `null` if it does not exist. */
 const placeOf = (name: string, access: ModelAccess): Found<Place | null> => {
   const { files = liveFiles } = access
@@ -155,11 +168,11 @@ const placeOf = (name: string, access: ModelAccess): Found<Place | null> => {
   }
   return pipe(
     files.exists(name),
-    TE.chain((exists) => (exists ? files.list(name) : TE.right(null))),
+    TE.chain((exists) => (!exists ? TE.right(null) : isGguf(name) ? TE.right([]) : files.list(name))),
     TE.mapLeft(inFolder(name)),
     TE.chain((names): Found<Place | null> => {
       if (names !== null && isRun(names)) return runPlace(name.replace(/(?<!\/)\/+$/, ''), files)
-      if (names !== null) return TE.right({ folder: name, kind: kindOf(names) ?? 'model' })
+      if (names !== null) return inListed(name, names)
       const repo = repoOf(name)
       return repo === undefined ? TE.right(null) : download(repo, access, 'there is no such folder; ')
     }),
@@ -260,6 +273,7 @@ const foldersOf = (name: string, access: ModelAccess, on = 0): Found<ModelFolder
  * | name | model |
  * | --- | --- |
  * | `embedded` | the model that comes with Tandem |
+ * | a file `NAME.gguf`, or a folder with one | the model in that file |
  * | a path that exists | that folder; of a run, its best checkpoint, else its newest |
  * | `OWNER/NAME`, `OWNER/NAME@REVISION` | the cache of the hub, after downloading missing files |
  * | the same after `hub:` | the hub, even if there is a folder of that name |

@@ -25,6 +25,7 @@ import { LOAD_PRETRAINED_OPTIONS, LOAD_TEXT_OPTIONS } from '../optionKinds.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { checkFallback, type FallbackFormat, withFormat } from './chatFormats.js'
+import { ggufArrays, isGguf } from './ggufModel.js'
 import { mergeAdapters } from './mergeAdapters.js'
 import { readConfig, withTextEnds } from './modelConfig.js'
 import { type ModelAccess, type ModelFolders, modelFolders } from './modelFolder.js'
@@ -57,6 +58,7 @@ export interface Pretrained {
 }
 
 const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, ReadonlyMap<string, StoredArray>> => {
+  if (isGguf(folder)) return ggufArrays(folder, files)
   const place = folder.replace(/(?<!\/)\/+$/, '')
   return pipe(
     openCheckpoint(place, files),
@@ -269,12 +271,12 @@ export const loadArrays = (
 /**
  * Loads a model by name: weights, tokenizer and chat template.
  *
- * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
- * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
- * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
- * over a repository of the same name. An adapter by such a name is merged into its base model, and
- * `MODEL+ADAPTER` merges an adapter into another model. The template is `chat_template.jinja`, or
- * that of tokenizer_config.json, or one of `additional_chat_templates`, by its name, or that of
+ * The name is a folder in Hugging Face's layout, a file in GGUF, a run folder (its best checkpoint,
+ * else its newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for
+ * another revision than `main`), or `embedded` for the built-in model. An existing path comes
+ * before a repository of the same name. An adapter by such a name is merged into its base model,
+ * and `MODEL+ADAPTER` merges an adapter into another model. The template is `chat_template.jinja`,
+ * or that of tokenizer_config.json, or one of `additional_chat_templates`, by its name, or that of
  * chat_template.json. A base model without a template needs `fallbackFormat`. The end tokens of the
  * config are those of `config.json` and `generation_config.json`, the `eos_token`, and the token
  * with which the template ends turns.

@@ -4,6 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { fileProblem, fromFile, pathIn, readJson, readOptionalJson, readOptionalText } from '../../data/folderFiles.js'
+import { ggufText, isGguf } from './ggufModel.js'
 
 export const TEMPLATE_FILE = 'chat_template.jinja'
 export const TOKENIZER_CONFIG = 'tokenizer_config.json'
@@ -85,14 +86,7 @@ const readTemplates = (files: Files, folder: string): Read<Readonly<Record<strin
     TE.map((entries) => Object.fromEntries(entries)),
   )
 
-/**
- * Reads the files of a model's text side. The template of a processor (chat_template.json) counts
- * if neither chat_template.jinja nor tokenizer_config.json has one.
- *
- * Errors   `Left(ModelFailure)` that names a file that is missing, malformed, or a pointer of Git
- *          LFS.
- */
-export const readTextFiles = (files: Files, folder: string): Read<TextFiles> =>
+const readFolder = (files: Files, folder: string): Read<TextFiles> =>
   pipe(
     TE.Do,
     TE.bind('tokenizer', () => readJson(files, folder, 'tokenizer.json')),
@@ -106,3 +100,19 @@ export const readTextFiles = (files: Files, folder: string): Read<TextFiles> =>
     TE.bind('templates', () => readTemplates(files, folder)),
     TE.map(({ tokenizer, settings, template, templates }) => ({ folder, tokenizer, settings, template, templates })),
   )
+
+/**
+ * Reads the files of a model's text side, or the metadata of a GGUF file. The template of a
+ * processor (chat_template.json) counts if neither chat_template.jinja nor tokenizer_config.json
+ * has one.
+ *
+ * Errors   `Left(ModelFailure)` that names a file that is missing, malformed, or a pointer of Git
+ *          LFS.
+ */
+export const readTextFiles = (files: Files, folder: string): Read<TextFiles> =>
+  isGguf(folder)
+    ? pipe(
+        ggufText(folder, files),
+        TE.map((text) => ({ folder, ...text })),
+      )
+    : readFolder(files, folder)
