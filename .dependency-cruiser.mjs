@@ -47,6 +47,7 @@ const ALLOWED = {
     'live',
     'serve',
   ],
+  cluster: ['base', 'host', 'tfjs-onnxruntime', 'doors'],
   view: ['base', 'host', 'tfjs-onnxruntime', 'text', 'doors'],
   games: ['base', 'host', 'tfjs-onnxruntime', 'text', 'doors', 'testing', 'tracking'],
   bench: ['base', 'host', 'tfjs-onnxruntime', 'doors'],
@@ -74,7 +75,7 @@ const PACKAGES = {
   '@huggingface/tokenizers': ['text/tokenizer/pattern'],
   tokenizers: ['text/tokenizer/native'],
   '@huggingface/jinja': ['text/jinja'],
-  immutable: ['data', 'text', 'objectives', 'collectors'],
+  immutable: ['data', 'text', 'objectives', 'collectors', 'cluster/queues'],
   commander: ['cli', 'doors/command'],
   jiti: ['live/userModules'],
   yaml: ['data/codecs/yamlText'],
@@ -99,11 +100,12 @@ const PACKAGES = {
     'cli/recipe',
     'index',
     'games',
+    'cluster',
   ],
   hono: ['serve'],
   '@hono/node-server': ['host/httpServer'],
   ws: ['host/webSockets'],
-  '@redis/client': ['collectors/queues/redisConnection'],
+  '@redis/client': ['cluster/queues/redisConnection'],
   'prom-client': ['serve/metrics', 'tracking/prometheus'],
   '@opentelemetry/api': ['tracking/openTelemetry'],
   '@modelcontextprotocol/sdk': ['envs/tools/mcp'],
@@ -122,7 +124,19 @@ const PACKAGES = {
 const rooms = Object.keys(ALLOWED)
 
 /** Rooms that are packages, below `packages`. */
-const PACKAGED = ['base', 'host', 'text', 'tfjs-onnxruntime', 'testing', 'games', 'tracking', 'bench', 'view', 'gguf']
+const PACKAGED = [
+  'base',
+  'host',
+  'text',
+  'tfjs-onnxruntime',
+  'testing',
+  'games',
+  'tracking',
+  'bench',
+  'view',
+  'gguf',
+  'cluster',
+]
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
 const pathOf = (place) => {

@@ -60,10 +60,13 @@ const TIDY = /^(test\/(cli|recipes|learning|run)|packages\/view\/test)\//
  * and commands and pages whose parts other tests run.
  */
 const MATRICES = [
-  ...['cli/exitCodes', 'cli/missingResources', 'cli/recipeTrust'],
-  ...['collectors/workers/roles.prop', 'serve/hugeBodies'],
-  ...['cli/adapters', 'cli/calibrate', 'cli/changedInputs', 'learning/killResume', 'site/training'],
-].map((name) => `test/${name}.test.ts`)
+  'packages/cluster/test/workers/roles.prop.test.ts',
+  ...[
+    ...['cli/exitCodes', 'cli/missingResources', 'cli/recipeTrust'],
+    'serve/hugeBodies',
+    ...['cli/adapters', 'cli/calibrate', 'cli/changedInputs', 'learning/killResume', 'site/training'],
+  ].map((name) => `test/${name}.test.ts`),
+]
 
 const EXCLUDED = IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS, ...MATRICES] : []
 

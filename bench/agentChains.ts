@@ -19,13 +19,13 @@ import { median } from '@tandem-rl/base'
 import { host } from '@tandem-rl/base/host'
 import { Command } from 'commander'
 import { speedRatio } from '../packages/bench/src/statistics.js'
-import { positiveInteger, roundNumber } from '../src/cli/options.js'
+import { integerBetween, positiveInteger } from '../src/cli/options.js'
 
 const { chains, concurrent, rounds, ms } = new Command()
   .description('Plays chains of an agent against a scripted server; with VERIFIERS_VENV, verifiers plays them as well.')
   .option('--chains <n>', 'chains of a round', positiveInteger, 500)
   .option('--concurrent <n>', 'chains at a time', positiveInteger, 32)
-  .option('--rounds <n>', 'rounds of each side', roundNumber, 7)
+  .option('--rounds <n>', 'rounds of each side', integerBetween(2), 7)
   .option('--ms <n>', 'milliseconds before the server answers', Number, 0)
   .parse()
   .opts<{ readonly chains: number; readonly concurrent: number; readonly rounds: number; readonly ms: number }>()

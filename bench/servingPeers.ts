@@ -23,7 +23,7 @@ import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { Command, Option } from 'commander'
 import { Pool } from 'undici'
 import { speedRatio } from '../packages/bench/src/statistics.js'
-import { positiveInteger, roundNumber } from '../src/cli/options.js'
+import { integerBetween, positiveInteger } from '../src/cli/options.js'
 import { newModel } from '../src/modules/pretrained/newModel.js'
 import { hostArrays } from '../src/modules/pretrained/pretrained.js'
 import { saveModel } from '../src/modules/pretrained/saveModel.js'
@@ -53,7 +53,7 @@ const options = new Command()
   .option('--layers <n>', 'layers of the model', positiveInteger, 8)
   .option('--at-a-time <list>', 'numbers of requests at a time', '1,16,64')
   .option('--requests <n>', 'requests of a round for each one at a time', positiveInteger, 2)
-  .option('--rounds <n>', 'rounds of each server', roundNumber, 5)
+  .option('--rounds <n>', 'rounds of each server', integerBetween(2), 5)
   .option('--threads <n>', 'threads of each server', positiveInteger, 2)
   .parse()
   .opts<Options>()

@@ -113,8 +113,8 @@ describe('doors', () => {
     const parts = [
       ...['packages/base/src/host/index.ts', 'packages/tfjs-onnxruntime/src/scope.ts'],
       ...['rules', 'testing', 'commands'].map((name) => `packages/games/src/${name}.ts`),
-      'packages/tracking/src/command.ts',
-      ...['packages/bench/src/commands.ts', 'packages/view/src/commands.ts'],
+      ...['cluster', 'tracking'].map((name) => `packages/${name}/src/command.ts`),
+      ...['bench', 'cluster', 'view'].map((name) => `packages/${name}/src/commands.ts`),
     ]
     const indexes = SOURCE_FOLDERS.map((folder) => `${folder}/index.ts`)
     expect([...DOORS.values()].sort()).toEqual([...indexes, ...files, ...parts].sort())

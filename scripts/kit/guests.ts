@@ -13,7 +13,6 @@ const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
   ['tools', /^src\/(envs\/(tools|worlds|mlgym|resources)\/|live\/(sandbox|resources)\/)/],
   ['agents', /^src\/(agents\/|envs\/agents\/|run\/agent|collectors\/agentRows)/],
   ['tinker', /^src\/tinker\//],
-  ['cluster', /^src\/(collectors\/(queues|workers)\/|run\/launch\/)/],
 ]
 
 const IS_DOOR = /^src\/(index\.ts|doors\/)/

@@ -3,6 +3,7 @@
 import { GGUF_LIMITS } from '@tandem-rl/gguf'
 import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
 import { JSON_LIMITS } from '../../packages/base/src/jsonSize.js'
+import { MOST_SLOTS } from '../../packages/cluster/src/commands/worker.js'
 import { MOST_COUNTED } from '../../packages/games/src/arena/config/schema.js'
 import { OPTION_LIMITS } from '../../src/cli/options.js'
 import { CONFIG_LIMITS } from '../../src/modules/transformer/config/fields.js'
@@ -194,7 +195,7 @@ export const LIMIT_GROUPS: readonly LimitGroup[] = [
       '`--max-model-len` is at most the number of positions of the model, and `--kv-cache-bytes` the',
       'memory of the machine or of its container.',
     ].join(' '),
-    limits: OPTION_LIMITS,
+    limits: { ...OPTION_LIMITS, '--slots': MOST_SLOTS },
     meanings: {
       '--count': 'completions of `tandem sample`',
       '--max-new-tokens': 'tokens of a completion',

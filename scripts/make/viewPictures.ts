@@ -10,9 +10,9 @@ import { basename } from 'node:path'
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { liveFiles } from '@tandem-rl/host'
+import { startView } from '@tandem-rl/view'
 import { chromium, type Page } from 'playwright-core'
 import { modelDesk } from '../../packages/view/src/modelDesk.js'
-import { startView } from '../../packages/view/src/server.js'
 import { storedRunOpener } from '../../src/cli/storedRun.js'
 
 const [folder = '', ...wanted] = process.argv.slice(2)

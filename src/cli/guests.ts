@@ -17,6 +17,7 @@ import { CommandError } from './failure.js'
 /** The packages of this project that are installed on request, and the commands that each has. */
 export const GUESTS: Readonly<Record<string, readonly string[]>> = {
   bench: ['bench'],
+  cluster: ['worker', 'launch'],
   games: ['arena'],
   testing: [],
   tracking: [],

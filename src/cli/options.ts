@@ -9,7 +9,8 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { letHeapGrow } from '../live/heap.js'
 import { CommandError } from './failure.js'
 
-const integer =
+/** Makes the parser of an integer within limits. */
+export const integerBetween =
   (lowest: number, highest = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const value = Number(text)
@@ -20,14 +21,13 @@ const integer =
     return value
   }
 
-export const positiveInteger = integer(1)
+export const positiveInteger = integerBetween(1)
 
 /** Largest numbers of options that size an allocation. `docs/limits.md` lists them. */
 export const OPTION_LIMITS = {
   '--count': 16_384,
   '--max-new-tokens': 2 ** 24,
   '--max-num-seqs': 2 ** 16,
-  '--slots': 2 ** 16,
   '--concurrent': 2 ** 16,
   '--conversations': 2 ** 20,
   '--chains': 2 ** 16,
@@ -35,18 +35,15 @@ export const OPTION_LIMITS = {
 } as const
 
 /** Makes the parser of an option that sizes an allocation. */
-export const countFor = (flag: keyof typeof OPTION_LIMITS) => integer(1, OPTION_LIMITS[flag])
+export const countFor = (flag: keyof typeof OPTION_LIMITS) => integerBetween(1, OPTION_LIMITS[flag])
 
-export const naturalNumber = integer(0)
-
-/** Parses a number of rounds. A confidence interval needs two. */
-export const roundNumber = integer(2)
+export const naturalNumber = integerBetween(0)
 
 /** Parses a port. 0 picks a free port. */
-export const portNumber = integer(0, 65_535)
+export const portNumber = integerBetween(0, 65_535)
 
 /** Parses a time limit in whole seconds. Timers are limited to 2^31 ms. */
-export const seconds = integer(0, 2_147_483)
+export const seconds = integerBetween(0, 2_147_483)
 
 /** Help text of `--allowed-hosts`. */
 export const ALLOWED_HOSTS_HELP = 'Host headers to accept besides localhost, such as the name of a proxy'

@@ -1,7 +1,7 @@
 /** Resources of a command, which are closed however it ends. */
 
 /** Opened resources, such as runs, policies and queues. */
-export interface Resources {
+interface Resources {
   /** Waits for a resource, and closes it at the end of the work, before those that came first. */
   readonly hold: <T>(opening: T | Promise<T>, close: (opened: T) => unknown) => Promise<T>
 }

@@ -10,7 +10,6 @@ import { formatEstimate, type MemoryEstimate } from '../learners/memoryEstimate.
 import { trainOptionsOf } from '../run/define/choices.js'
 import type { Calibration } from '../run/metrics/calibration.js'
 import { type RunSummary, scoreText } from '../run/metrics/records.js'
-import { queuedRun } from '../run/parts/queued.js'
 import type { Recipe } from '../run/parts/recipe.js'
 import type { AnyRun } from '../run/parts/run.js'
 import { MAY_CHANGE } from '../run/parts/settings.js'
@@ -40,7 +39,7 @@ import {
   storedSettings,
 } from './plan.js'
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
-import { leaseOption, OPEN_MS, type QueueFlags, queueLog, queueOptions } from './queue.js'
+import { leaseOption, type QueueFlags, queueOptions, withQueue } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
 import { recipeDigest } from './recipeTrust.js'
 import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './tinkerTraining.js'
@@ -48,7 +47,6 @@ import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from
 
 interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, AcceptFlags, Partial<QueueFlags> {
   readonly calibrate?: true
-  readonly leaseSeconds?: number
   readonly out?: string
   readonly resume?: string
   readonly json?: true
@@ -211,27 +209,11 @@ interface Started {
 /** Returns the memory estimate of a run as text, if it has one. */
 const estimateOf = (run: AnyRun): string => ('memory' in run ? `${formatEstimate(run.memory as MemoryEstimate)}\n` : '') // only runs from settings have the field
 
-/** Returns the run. With `--queue`, its rollouts are played by workers. */
-const withQueue = (run: AnyRun, { queue, queueName = 'tandem', leaseSeconds }: Flags): AnyRun => {
-  if (queue === undefined && leaseSeconds !== undefined) throw new CommandError('--lease-seconds needs --queue')
-  if (queue === undefined) return run
-  try {
-    return queuedRun(run, {
-      log: queueLog({ queue, queueName }),
-      openMs: OPEN_MS,
-      onNotice: (message) => say(`${message}\n`),
-      ...(leaseSeconds !== undefined && { leaseMs: 1000 * leaseSeconds }),
-    })
-  } catch (error) {
-    throw error instanceof RangeError ? new CommandError(`--queue: ${error.message}`) : error
-  }
-}
-
 /** Builds the run. With `--calibrate`, chooses its settings. Returns `null` after Ctrl-C. */
 const builtRun = async (planned: Planned, flags: Flags): Promise<(Planned & { readonly run: AnyRun }) | null> => {
   const { chosen, settings } = planned
   const run = await openedBy(remoteTraining(flags), (context) => build(chosen, settings, { ...flags, ...context }))
-  if (flags.calibrate === undefined) return { ...planned, run: withQueue(run, flags) }
+  if (flags.calibrate === undefined) return { ...planned, run: await withQueue(run, flags) }
   const calibrated = await calibratedRun(planned, run, flags)
   return calibrated && { ...planned, ...calibrated }
 }

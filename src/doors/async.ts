@@ -1,6 +1,6 @@
 /**
- * For those who sample beside training or on several machines: collectors that run ahead, shared
- * queues of rollouts and their workers, replay buffers, dynamic sampling and packing.
+ * For those who sample beside training or on several machines: collectors that run ahead, single
+ * rollouts, replay buffers, dynamic sampling and packing.
  *
  * @module
  */
@@ -39,70 +39,16 @@ export {
   type TakenStep,
   type TakenTask,
 } from '../collectors/overlap/samplerAhead.js'
-export {
-  addTask,
-  type DeliveredRollout,
-  deliverRollout,
-  expireLeases,
-  failRollout,
-  groupQueue,
-  type LeaseName,
-  type LeaseRequest,
-  leaseRollout,
-  type RolloutLease,
-  renewLease,
-  returnRollout,
-} from '../collectors/queues/groupQueue.js'
-export type { LeaseQueue, TaskEnd } from '../collectors/queues/queueEvents.js'
-export { groupQueueFromJson, groupQueueToJson } from '../collectors/queues/queueJson.js'
-export {
-  type ChangedQueue,
-  type LogRead,
-  type LogRecord,
-  type LogSnapshot,
-  memoryQueueLog,
-  type QueueFailure,
-  type QueueLog,
-  type RolloutBytes,
-} from '../collectors/queues/queueLog.js'
-export type {
-  DropCause,
-  GroupQueueSettings,
-  GroupQueueState,
-  QueueRefusal,
-  Settled,
-} from '../collectors/queues/queueState.js'
-export { type RedisQueueLogOptions, redisQueueLog } from '../collectors/queues/redisQueueLog.js'
-export {
-  type FinishedRollout,
-  openRolloutQueue,
-  type QueueProblem,
-  type RolloutQueue,
-  type RolloutQueueOptions,
-  type TakenRollouts,
-  type TrainerQueue,
-  type WorkerQueue,
-} from '../collectors/queues/rolloutQueue.js'
-export {
-  dropTask,
-  evictStale,
-  forgetSettled,
-  type Ledger,
-  ledger,
-  returnTaken,
-  settleGroup,
-  type TakenGroup,
-  type TaskOutcome,
-  takeGroups,
-  taskOutcome,
-} from '../collectors/queues/takeGroups.js'
 export type { FailedTask } from '../collectors/rollouts/group.js'
 export type { CollectorPosition } from '../collectors/rollouts/lockstep.js'
+export { playMember } from '../collectors/rollouts/playMember.js'
 export type {
   EndlessEpisode,
   EpisodeFailure,
   LateRollout,
+  PlayedRollout,
   RolloutCause,
+  RolloutRules,
   ThrownRollout,
 } from '../collectors/rollouts/rollout.js'
 export type {
@@ -116,23 +62,6 @@ export type {
 export type { RolloutRun, RolloutRunOptions } from '../collectors/rollouts/rolloutRun.js'
 export type { ConcurrentOptions, OnRolloutFailure, TurnBatches } from '../collectors/rollouts/settings.js'
 export { trajectoryReturns } from '../collectors/rollouts/turnRows.js'
-export {
-  collectFromQueue,
-  parseQueuePosition,
-  type QueueBatch,
-  type QueueCollector,
-  type QueueCollectorOptions,
-  type QueueEnd,
-  type QueuePosition,
-} from '../collectors/workers/queueCollector.js'
-export {
-  type RolloutWorkerOptions,
-  runRolloutWorker,
-  type WorkerEvent,
-  type WorkerLimits,
-  type WorkerReport,
-  type WorkerStopped,
-} from '../collectors/workers/rolloutWorker.js'
 export { balancedPartition, type PartitionOptions } from '../data/buffers/balancedPartition.js'
 export {
   type Curriculum,

@@ -19,10 +19,8 @@ export {
   checkServerUrl,
   type EngineOptions,
   engineOptions,
+  integerBetween,
   nonNegativeNumber,
-  portNumber,
-  positiveInteger,
-  roundNumber,
   startEngine,
 } from '../cli/options.js'
 export {
@@ -36,8 +34,11 @@ export {
   say,
   settingsOf,
 } from '../cli/plan.js'
+export { type QueueFlags, type QueueRun, queueOptions } from '../cli/queue.js'
 export type { LoadedRecipe } from '../cli/recipeFile.js'
 export { addRecipeFlags } from '../cli/recipeFlags.js'
+export { reminded } from '../cli/reminder.js'
+export { withResources } from '../cli/resources.js'
 export { readSettingsFile } from '../cli/settingsFile.js'
 export { type StoredRunFlags, storedRunOpener, storedRunOptions } from '../cli/storedRun.js'
 export type { FollowedRun, OpenTracking, Tracking, TrackingFlags } from '../cli/tracking.js'

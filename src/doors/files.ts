@@ -22,7 +22,7 @@ export type { WeightFailure } from '@tandem-rl/text'
 export { type ParquetFailure, type ReadParquetOptions, readParquet } from '../data/codecs/parquet.js'
 export type { ParquetType } from '../data/codecs/parquetTypes.js'
 export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from '../data/codecs/parquetWrite.js'
-export { encodeValue, type ValueCodec } from '../data/codecs/plainValues.js'
+export { decodeValue, encodeValue, type ValueCodec } from '../data/codecs/plainValues.js'
 export {
   decodeSafetensors,
   encodeSafetensors,

@@ -41,7 +41,6 @@ export type {
 export type { AgentReward } from '../run/parts/agentReward.js'
 export type { CollectOptions, EnvContext, EnvOf } from '../run/parts/collecting.js'
 export type { LossEvaluatorOptions } from '../run/parts/lossEvaluator.js'
-export { type QueuedOptions, queuedRun } from '../run/parts/queued.js'
 export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from '../run/parts/rater.js'
 export type { RowBatches, RowBatchOptions, SplitRowsOptions } from '../run/parts/rowBatches.js'
 export { closing, type RecordOptions, type RunGroups } from '../run/parts/run.js'
@@ -57,7 +56,9 @@ export {
   saveCheckpoint,
 } from '../run/store/loopCheckpoint.js'
 export type { RunRhythm } from '../run/store/options.js'
+export { checkFree } from '../run/store/runFolder.js'
 export { type RunReader, type RunRecords, readRun } from '../run/store/runReader.js'
+export { createRunFolder, type RunWriter, writeRun } from '../run/store/runWriter.js'
 export { type ReplayEvent, type ReplayOptions, replay } from '../run/train/replay.js'
 export { resampleStep } from '../run/train/resampleStep.js'
 export { evaluationKey } from '../run/train/train.js'

@@ -8,7 +8,6 @@ export const LOAD_CHECKPOINT_OPTIONS = 'learner: record, position: anything, fil
 export const LOSS_EVALUATOR_OPTIONS = "name: string, data: record, learner: record, rate: record, score: 'accuracy' | 'loss', sharedTasks: 'refuse' | 'allow'"
 export const MAKE_MODEL_OPTIONS = "stages: list, clock: record, family: 'gpt2' | 'gpt_neo' | 'llama' | 'mistral' | 'qwen2' | 'qwen3' | 'gemma2' | 'gemma3_text' | 'phi3' | 'olmo2' | 'smollm3', sizes: record, tokenizer: record, key: record"
 export const POLICY_RUN_PARTS = "model: record, env: function, heldOut: list, signal: function, metrics: function, tools: list, segments: 'last' | 'each' | 'uniform' | record, sampler: record, settings: record, loss: record, advantage: function"
-export const QUEUED_RUN_OPTIONS = 'log: record, capacity: number, maxLag: number, leaseMs: number, openMs: number, onNotice: function'
 export const RECIPE_OPTIONS = 'name: string, summary: string, settings: record, build: function, agent: function, envOfTask: function, tasks: function, mayChange: list'
 export const ROW_BATCHES_OPTIONS = 'name: string, rows: list | record, origin: record, size: number, key: record, batch: function'
 export const ROW_SETTINGS_OPTIONS = 'rows: string, from: string, columns: record'

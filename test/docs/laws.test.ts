@@ -127,7 +127,7 @@ const structureTable = [
   row('What holds', 'In'),
   '| --- | --- |',
   ...tests
-    .filter(({ path }) => /^test\/(collectors\/queues|data\/buffers)\//.test(path))
+    .filter(({ path }) => /^(packages\/cluster\/test\/queues|test\/data\/buffers)\//.test(path))
     .flatMap(({ path, text }) =>
       [...text.matchAll(/\bit(?:\.each\([^\n]*\))?\('law: ((?:[^'\\]|\\.)*)'/g)].map(([, title]) =>
         row(title!, linked(path)),

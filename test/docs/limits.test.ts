@@ -8,6 +8,7 @@ import { readBodyBytes } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { parseSlots } from '../../packages/cluster/src/commands/worker.js'
 import { parseHeader } from '../../packages/gguf/src/header.js'
 import { ggufBytes } from '../../packages/gguf/test/ggufBytes.js'
 import { memoryFiles } from '../../packages/gguf/test/memoryFiles.js'
@@ -169,7 +170,8 @@ const optionProbe =
   (flag: string): Probe =>
   (n) => {
     try {
-      return countFor(flag as Parameters<typeof countFor>[0])(String(n)) === n // of the table
+      const parse = flag === '--slots' ? parseSlots : countFor(flag as Parameters<typeof countFor>[0]) // of the table
+      return parse(String(n)) === n
     } catch {
       return false
     }

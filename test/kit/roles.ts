@@ -5,9 +5,9 @@
 import { describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
 import type { ScriptedState } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'
-import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
-import { collectFromQueue, QUEUE_START, type QueuePosition } from '../../src/collectors/workers/queueCollector.js'
-import { runRolloutWorker } from '../../src/collectors/workers/rolloutWorker.js'
+import { openRolloutQueue } from '../../packages/cluster/src/queues/rolloutQueue.js'
+import { collectFromQueue, QUEUE_START, type QueuePosition } from '../../packages/cluster/src/workers/queueCollector.js'
+import { runRolloutWorker } from '../../packages/cluster/src/workers/rolloutWorker.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
 import { groupEnvs, keyedPolicy } from './rollouts.js'
 import {

@@ -16,12 +16,18 @@ import {
   type RolloutLease,
   renewLease,
   returnRollout,
-} from '../../src/collectors/queues/groupQueue.js'
-import { groupQueueToJson } from '../../src/collectors/queues/queueJson.js'
-import type { QueueFailure, QueueLog } from '../../src/collectors/queues/queueLog.js'
-import type { GroupQueueState, QueueRefusal, Settled } from '../../src/collectors/queues/queueState.js'
-import { openRolloutQueue, type RolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
-import { dropTask, evictStale, returnTaken, settleGroup, takeGroups } from '../../src/collectors/queues/takeGroups.js'
+} from '../../packages/cluster/src/queues/groupQueue.js'
+import { groupQueueToJson } from '../../packages/cluster/src/queues/queueJson.js'
+import type { QueueFailure, QueueLog } from '../../packages/cluster/src/queues/queueLog.js'
+import type { GroupQueueState, QueueRefusal, Settled } from '../../packages/cluster/src/queues/queueState.js'
+import { openRolloutQueue, type RolloutQueue } from '../../packages/cluster/src/queues/rolloutQueue.js'
+import {
+  dropTask,
+  evictStale,
+  returnTaken,
+  settleGroup,
+  takeGroups,
+} from '../../packages/cluster/src/queues/takeGroups.js'
 
 /** Logs of one kind. */
 export interface LogSubject {

@@ -1,7 +1,12 @@
 /** Processes and the server of a queue in simulated time, which can be paused and killed. */
 import type { Timers } from '@tandem-rl/base'
 import type * as E from 'fp-ts/lib/Either.js'
-import { memoryQueueLog, type QueueFailure, type QueueLog, queueFailure } from '../../src/collectors/queues/queueLog.js'
+import {
+  memoryQueueLog,
+  type QueueFailure,
+  type QueueLog,
+  queueFailure,
+} from '../../packages/cluster/src/queues/queueLog.js'
 
 /** Time that passes when nothing else is left to do. */
 export interface World extends Timers {

@@ -17,5 +17,5 @@ export const LONG_STAGE = [
   'test/run/wholeRun.test.ts',
   'test/run/workers.test.ts',
   'test/collectors/rollouts/manyToolConversations.test.ts',
-  'test/collectors/workers/roles.prop.test.ts',
+  'packages/cluster/test/workers/roles.prop.test.ts',
 ]

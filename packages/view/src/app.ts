@@ -1,9 +1,8 @@
 /** The run viewer: a page and its API over run folders. */
 
-import { errorMessage, type Files, jsonSizeProblem, parseJsonAs } from '@tandem-rl/base'
+import { errorMessage, type Files, type Json, jsonSizeProblem, parseJsonAs } from '@tandem-rl/base'
 import { readBodyBytes } from '@tandem-rl/host'
 import { table } from '@tandem-rl/text'
-import type { Json } from 'tandem-rl/files'
 import { z } from 'zod'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'

@@ -1,9 +1,8 @@
 /** A run that is open for its checkpoints: its recipe's parts, and an engine with their weights. */
 
-import { type Files, orThrow } from '@tandem-rl/base'
+import { type Files, type Json, orThrow } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { AnyRun, Pretrained } from 'tandem-rl'
-import type { Json } from 'tandem-rl/files'
 import { type RunReader, readRun } from 'tandem-rl/run'
 import { type LocalLLMEngine, modelEngine } from 'tandem-rl/serve'
 

@@ -1,5 +1,5 @@
 /** Types of the requests and answers of the run viewer's API. */
-import type { Json } from 'tandem-rl/files'
+import type { Json } from '@tandem-rl/base'
 import type { EvaluationRecord, RunRecords } from 'tandem-rl/run'
 import type { EpisodeAgents } from './foreign/viewedTurn.js'
 

@@ -1,11 +1,10 @@
 /** Starts the run viewer: its page and its socket. */
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { type Files, orThrow, type Timers } from '@tandem-rl/base'
+import { type Files, type Json, orThrow, type Timers } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import { type HttpServer, type ListenFailure, liveHttpServer } from '@tandem-rl/host'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Json } from 'tandem-rl/files'
 import { viewApp } from './app.js'
 import { eventHub } from './events.js'
 import type { ModelDesk } from './modelDesk.js'

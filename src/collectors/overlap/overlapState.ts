@@ -3,7 +3,6 @@
  * versions. Internal to this folder.
  */
 import { Map as ImmutableMap } from 'immutable'
-import type { DropCause } from '../queues/queueState.js'
 import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
 
 /**
@@ -49,7 +48,7 @@ export type LiveTask =
   | { readonly stage: 'ready' | 'training'; readonly oldest: number }
 
 /** Reasons for leaving out a group. */
-export type OverlapDrop = Extract<DropCause, 'stale' | 'failed' | 'filtered'>
+export type OverlapDrop = 'stale' | 'failed' | 'filtered'
 
 /** Numbers of finished tasks by outcome, since the start. */
 export interface OverlapCounts {

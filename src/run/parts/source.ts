@@ -27,14 +27,11 @@ export interface SourceStart {
   readonly position: Json | null
   /** Pushes the learner's weights to the policy, as a version. */
   readonly push: (version: number) => TaskEither<Failure, number>
-  /** Ends a wait for other processes when it aborts: `collect` then fails with `Interrupted`. */
+  /**
+   * Ends a wait for other processes when it aborts: `collect` then fails with the tag
+   * `Interrupted`, and the run saves and can be resumed.
+   */
   readonly signal?: AbortSignal
-}
-
-/** The wait for a batch was ended. The run saves and can be resumed. */
-export interface Interrupted {
-  readonly _tag: 'Interrupted'
-  readonly reason: string
 }
 
 /** An open source. */

@@ -20,12 +20,11 @@ import {
   choose,
   type EngineOptions,
   engineOptions,
+  integerBetween,
   interruptible,
   memoryOption,
   Option,
   orFail,
-  positiveInteger,
-  roundNumber,
   type Settings,
   say,
   settingsOf,
@@ -126,7 +125,7 @@ export const benchCommand = async (args: readonly string[]): Promise<Command> =>
     .argument('[recipe]', 'a recipe by name or file, or a run folder (default: wordProblems)')
     .addOption(
       new Option('--measured <n>', 'number of measured steps, after two warm-up steps')
-        .argParser(positiveInteger)
+        .argParser(integerBetween(1))
         .default(10),
     )
     .option(
@@ -136,7 +135,7 @@ export const benchCommand = async (args: readonly string[]): Promise<Command> =>
     )
     .addOption(
       new Option('--rounds <n>', `processes of each recipe in a comparison (default: ${ROUNDS})`).argParser(
-        roundNumber,
+        integerBetween(2),
       ),
     )
     .option('--picture <file>', 'also draw the result as an SVG file')

@@ -7,11 +7,11 @@ import * as E from 'fp-ts/lib/Either.js'
 import {
   Command,
   CommandError,
+  integerBetween,
   interruption,
   nonNegativeNumber,
   Option,
   orFail,
-  positiveInteger,
   readSettingsFile,
   startEngine,
 } from 'tandem-rl/command'
@@ -199,7 +199,7 @@ export const arenaCommand = (): Command =>
       ]),
     )
     .option('--model <name>', 'the model of agents without one, such as litellm_groq/llama-3.1-8b-instant or hf_gpt2')
-    .addOption(new Option('--max-tokens <n>', 'most tokens of a reply (default: 250)').argParser(positiveInteger))
+    .addOption(new Option('--max-tokens <n>', 'most tokens of a reply (default: 250)').argParser(integerBetween(1)))
     .addOption(new Option('--temperature <x>', 'sampling temperature (default: 0.1)').argParser(nonNegativeNumber))
     .addOption(
       new Option('--log_level <level>', 'DEBUG shows every move, WARNING only problems (default: INFO)').choices([

@@ -7,9 +7,9 @@ import { liveFiles } from '@tandem-rl/host'
 import {
   Command,
   CommandError,
+  integerBetween,
   Option,
   orFail,
-  portNumber,
   type StoredRunFlags,
   storedRunOpener,
   storedRunOptions,
@@ -52,7 +52,11 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
 export const viewCommand = (): Command => {
   const command = new Command('view')
     .argument('[folders...]', 'run folders, logs of other programs, or folders that hold some', ['runs'])
-    .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(7788))
+    .addOption(
+      new Option('--port <n>', 'port to listen on; 0 picks a free port')
+        .argParser(integerBetween(0, 65_535))
+        .default(7788),
+    )
     .option('--export <file>', 'write one page that opens without a server, instead of serving')
   for (const option of storedRunOptions()) command.addOption(option)
   return command.action((folders: readonly string[], flags: ViewFlags) => start(folders, flags))

@@ -1,10 +1,9 @@
 /** Logs of other programs as rollouts. */
 
-import { type Failure, type Files, parseJsonAs } from '@tandem-rl/base'
+import { type Failure, type Files, type Json, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Json } from 'tandem-rl/files'
 import type { z } from 'zod'
 import type { ViewedTurn } from './viewedTurn.js'
 
