@@ -15,6 +15,7 @@ import { adaptedProjections, DEFAULT_LORA } from '../modules/lora/config.js'
 import { loadConfig } from '../modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { parameterCount } from '../modules/transformer/params.js'
+import { bySize } from '../run/define/bySize.js'
 import { stateNumbers } from '../run/define/choices.js'
 import { policySettings } from '../run/parts/settings.js'
 import { CommandError, orFail } from './failure.js'
@@ -86,7 +87,8 @@ const trainingMemory = (config: DecoderConfig): readonly TrainingMemory[] => {
     ['an adapter of rank 8', shapes.reduce((sum, [rows, columns]) => sum + rows * columns, 0)],
   ] as const
   const settings = policySettings.parse({})
-  const { tasks, sampling, compute } = settings
+  const { tasks, sampling } = settings
+  const { microBatch } = bySize(settings, config)
   const batch = { ...tasks, promptTokens: PROMPT_TOKENS, completionTokens: sampling.maxNewTokens }
   return ways.flatMap(([trains, trained]) =>
     (['none', 'layers'] as const).map((recompute): TrainingMemory => {
@@ -94,7 +96,7 @@ const trainingMemory = (config: DecoderConfig): readonly TrainingMemory[] => {
         config,
         trained,
         batch,
-        microBatchTokens: compute.microBatch,
+        microBatchTokens: microBatch.value,
         recompute,
         stateNumbers: stateNumbers(settings),
       })

@@ -6,8 +6,9 @@ import { liveClock, print } from '@tandem-rl/base/host'
 import { filesBelow } from '@tandem-rl/host'
 import { Command, type Option } from 'commander'
 import { stepName } from '../data/runLayout.js'
-import { formatEstimate, type MemoryEstimate } from '../learners/memoryEstimate.js'
+import { formatEstimate } from '../learners/memoryEstimate.js'
 import { trainOptionsOf } from '../run/define/choices.js'
+import type { PolicyRun } from '../run/define/policyParts.js'
 import type { Calibration } from '../run/metrics/calibration.js'
 import { type RunSummary, scoreText } from '../run/metrics/records.js'
 import type { Recipe } from '../run/parts/recipe.js'
@@ -206,8 +207,11 @@ interface Started {
   readonly tracking: Tracking
 }
 
-/** Returns the memory estimate of a run as text, if it has one. */
-const estimateOf = (run: AnyRun): string => ('memory' in run ? `${formatEstimate(run.memory as MemoryEstimate)}\n` : '') // only runs from settings have the field
+/** Returns the choices by size and the memory estimate of a run as text, if it has them. */
+const estimateOf = (run: AnyRun & Pick<PolicyRun, 'choices' | 'memory'>): string =>
+  [...(run.choices ?? []), ...(run.memory === undefined ? [] : [formatEstimate(run.memory)])]
+    .map((line) => `${line}\n`)
+    .join('')
 
 /** Builds the run. With `--calibrate`, chooses its settings. Returns `null` after Ctrl-C. */
 const builtRun = async (planned: Planned, flags: Flags): Promise<(Planned & { readonly run: AnyRun }) | null> => {

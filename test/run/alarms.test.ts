@@ -2,13 +2,12 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { ALARM_KINDS, type AlarmKind, type AlarmState } from '../../src/run/metrics/alarmRules.js'
 import {
-  ALARM_KINDS,
-  type AlarmKind,
   type AlarmLimits,
-  type AlarmState,
   DEFAULT_ALARM_LIMITS,
   endingAlarm,
+  isCollapse,
   watchStep,
   watchSteps,
 } from '../../src/run/metrics/alarms.js'
@@ -54,6 +53,17 @@ const BAD: Readonly<Record<AlarmKind, Changes>> = {
   'illegal-rise': { metrics: { illegalMoves: 0.08 } },
   'loses-to-past': { metrics: { lossToPast: 0.5 } },
   'same-game': { metrics: { sameGame: 0.97 } },
+  'reward-collapse': { reward: 0.01 },
+  'all-truncated': { truncated: 1 },
+  'kl-explosion': { update: { klToRef: 7 } },
+}
+
+/** Alarms of lower limits that the numbers of a kind raise too. */
+const ALSO: Partial<Record<AlarmKind, Partial<AlarmLimits>>> = {
+  'illegal-moves': { 'illegal-rise': null },
+  'reward-collapse': { 'reward-stuck': null },
+  'all-truncated': { truncation: null },
+  'kl-explosion': { 'kl-runaway': null },
 }
 
 describe('alarms of a run', () => {
@@ -93,11 +103,14 @@ describe('alarms of a run', () => {
     ['illegal-rise', 4, 6],
     ['loses-to-past', 4, 8],
     ['same-game', 4, 8],
+    ['reward-collapse', 4, 5],
+    ['all-truncated', 4, 5],
+    ['kl-explosion', 4, 5],
   ] as const)(
     '%s that begins in step %d is told in step %d, once, and again only after it was over',
     (kind, since, at) => {
       const bad = BAD[kind]
-      const limits = limited(kind === 'illegal-moves' ? { 'illegal-rise': null } : {}) // it would be raised too
+      const limits = limited(ALSO[kind] ?? {})
       const episode = [...times(3, GOOD), ...times(12, bad)]
       expect(heard(steps(episode), limits)).toEqual([`${kind} ${since}-${at}`])
       const interrupted = [...episode, GOOD, GOOD, ...times(8, bad)]
@@ -108,8 +121,28 @@ describe('alarms of a run', () => {
   )
 
   it('tell of a reward that has not moved for 20 steps', () => {
-    expect(heard(steps([GOOD, ...times(19, BAD['reward-stuck'])]))).toEqual([])
-    expect(heard(steps([GOOD, ...times(20, BAD['reward-stuck'])]))).toEqual(['reward-stuck 2-21'])
+    const limits = limited({ 'reward-collapse': null })
+    expect(heard(steps([GOOD, ...times(19, BAD['reward-stuck'])]), limits)).toEqual([])
+    expect(heard(steps([GOOD, ...times(20, BAD['reward-stuck'])]), limits)).toEqual(['reward-stuck 2-21'])
+  })
+
+  it('find a reward that falls to nothing after two steps, the first collapse of a rate that is too high', () => {
+    const falling = [0.48, 0.47, 0.01, 0, 0].map((reward) => ({ reward, trajectories: 64 }))
+    expect(heard(steps(falling))).toEqual(['reward-collapse 3-4'])
+    const { alarms } = watchSteps(steps(falling), DEFAULT_ALARM_LIMITS)
+    expect(alarms.map(isCollapse)).toEqual([true])
+    expect(alarms[0]!.message).toContain('use a lower --learning-rate')
+  })
+
+  it('take a rare reward, or none from the start, for no collapse', () => {
+    const rare = [0.05, 0, 0.05, 0, 0, 0, 0.05, 0].map((reward) => ({ reward, trajectories: 64 }))
+    expect(heard(steps(rare))).toEqual([])
+    expect(heard(steps(times(8, { reward: 0 })))).toEqual([])
+    expect(heard(steps([0.5, -3, -3].map((reward) => ({ reward: -1 - reward }))))).toEqual([])
+  })
+
+  it('take completions that were always truncated for no collapse', () => {
+    expect(heard(steps(times(6, { truncated: 1 })), limited({ truncation: null }))).toEqual([])
   })
 
   it('take standing still at the top for success', () => {

@@ -1,9 +1,13 @@
 /** Settings of a run, alone and combined: corrections, schedules, and the place of the KL term. */
+
+import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/modules/transformer/config.js'
 import { ALGORITHMS } from '../../src/objectives/algorithms.js'
 import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
 import { AdaptiveKLController } from '../../src/objectives/klControl.js'
+import { bySize, sizedLines } from '../../src/run/define/bySize.js'
 import {
   advantageOf,
   klWeightOf,
@@ -20,9 +24,15 @@ import { useTrainingRuns } from '../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
-const EMBEDDED_CONFIG = { embedding: { name: 'model.embed_tokens' }, learnedPositions: 'wpe' } as Parameters<
-  typeof optimizerOf
->[1] // the fields of a config
+/** A config of a size: one layer, and the rest in the embedding. */
+const configOf = (vocabulary: number, hidden = 64) =>
+  orThrow(
+    parseConfig({
+      ...{ model_type: 'llama', vocab_size: vocabulary, hidden_size: hidden, intermediate_size: hidden },
+      ...{ num_hidden_layers: 1, num_attention_heads: 1, tie_word_embeddings: true },
+    }),
+  )
+const EMBEDDED_CONFIG = configOf(1000)
 const runs = useTrainingRuns(path)
 
 const settings = (flags: Flags = {}): RunSettings => withFlags({ model: 'm' }, flags)
@@ -76,6 +86,33 @@ describe('the learning rate', () => {
   it('falls by half a cosine', () => {
     expect(rates({ schedule: 'cosine' })[2]).toBeCloseTo(0.5, 12)
     expect(rates({ schedule: 'cosine' })[4]).toBeCloseTo(0, 12)
+  })
+})
+
+describe('settings by the size of the model', () => {
+  it.each([
+    ['a small model', 1000, {}, [1e-4, 4096, 'none']],
+    ['49 million parameters', 768_000, {}, [1e-5, 4096, 'none']],
+    ['131 million parameters', 2 ** 21, {}, [1e-5, 1024, 'none']],
+    ['an adapter on 131 million parameters', 2 ** 21, { loraRank: 8 }, [1e-4, 1024, 'none']],
+    ['524 million parameters', 2 ** 23, {}, [1e-5, 1024, 'layers']],
+    ['2 billion parameters', 2 ** 25, {}, [1e-6, 1024, 'layers']],
+  ] as const)('%s', (_, vocabulary, flags, expected) => {
+    const sized = bySize(settings(flags), configOf(vocabulary))
+    expect(Object.values(sized).map(({ value }) => value)).toEqual(expected)
+    expect(sizedLines(sized)).toHaveLength(3)
+  })
+
+  it('are as given where they are given', () => {
+    const sized = bySize(settings({ learningRate: 3e-4, microBatch: 100, recompute: 'layers' }), configOf(2 ** 25))
+    expect(Object.values(sized).map(({ value }) => value)).toEqual([3e-4, 100, 'layers'])
+    expect(sizedLines(sized)).toEqual([])
+  })
+
+  it('have a line with the reason', () => {
+    expect(sizedLines(bySize(settings({}), configOf(2 ** 21)))[0]).toBe(
+      'learner.learningRate 0.00001: all weights of 134 million parameters are trained',
+    )
   })
 })
 

@@ -66,7 +66,7 @@ describe.each([
   ['an agent', ofAgent],
 ])('a run of %s with a KL coefficient of 0', (kind, run) => {
   it('has the time of the reference model as a phase of its own', async () => {
-    const { step, summary, added } = await run(`${kind} measured`)
+    const { step, summary, added } = await run(`${kind} measured`, { klAtZero: 'measure' })
     expect(step.seconds.reference).toBeGreaterThan(0)
     expect(summary.seconds.reference).toBe(step.seconds.reference)
     expect(step.update.klToRef).toBeTypeOf('number')

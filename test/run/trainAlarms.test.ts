@@ -55,6 +55,9 @@ const json = (file: string): unknown => JSON.parse(readFileSync(path(file), 'utf
 /** Every completion is longer than a limit of one token allows. */
 const CUT_OFF = { maxNewTokens: 1, prompts: 2, group: 2 }
 
+/** So many completions that some of them earn a reward. */
+const MANY = { prompts: 8, group: 16 }
+
 describe('a run in trouble', () => {
   it('emits it once and keeps the batch of its start', async () => {
     const told = await start('warned', CUT_OFF)
@@ -83,6 +86,20 @@ describe('a run in trouble', () => {
     expect(told.events.at(-1)).toMatchObject({ type: 'end', summary: { status: 'interrupted', steps: 3 } })
     const more = await resume('halted')
     expect(outline(more)).toEqual(['step 4', 'checkpoint 4']) // known trouble is not reported again
+  })
+
+  it('ends at a collapse, and names the last checkpoint before it and what to change', async () => {
+    const flags = { ...MANY, learningRate: 1, steps: 8, checkpointEvery: 1, dynamicSampling: 1 }
+    const told = await start('collapsed', flags)
+    const alarm = told.events.find((event) => event.type === 'alarm' && event.alarm === 'reward-collapse')
+    expect(alarm).toMatchObject({ step: 3, since: 2 })
+    const { message } = alarm as { readonly message: string } // of an alarm
+    expect(message).toContain('use a lower --learning-rate')
+    expect(message).toContain('checkpoints/step-000001, from which a new run can go on (--model)')
+    expect(told.events.at(-1)).toMatchObject({ type: 'end', summary: { status: 'interrupted', steps: 3 } })
+    const warned = await start('collapsed warned', { ...flags, alarms: 'warn' })
+    expect(warned.events.at(-1)).toMatchObject({ type: 'end', summary: { steps: 8 } })
+    expect(outline(warned)).toContain('reward-collapse 3')
   })
 
   it('is skipped without alarms', async () => {

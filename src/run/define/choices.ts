@@ -27,6 +27,7 @@ import { type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../metrics/alarms.js'
 import type { PolicySettings } from '../parts/settings.js'
 import type { KLWeight } from '../parts/source.js'
 import type { TrainOptions } from '../store/options.js'
+import { bySize } from './bySize.js'
 
 /** Returns the loss. Throws RangeError if the algorithm does not support the clip range. */
 export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl' | 'sampling'>): PolicyLoss =>
@@ -177,8 +178,11 @@ export const offPolicyOf = (
 }
 
 /** Returns the learning rate schedule. Throws RangeError if the warm-up is as long as the run. */
-const scheduleOf = ({ learner, steps }: Pick<PolicySettings, 'learner' | 'steps'>): number | Schedule => {
-  const { schedule, warmup, learningRate } = learner
+const scheduleOf = (
+  { learner, steps }: Pick<PolicySettings, 'learner' | 'steps'>,
+  learningRate: number,
+): number | Schedule => {
+  const { schedule, warmup } = learner
   if (schedule !== 'constant' && warmup >= steps)
     throw new RangeError(
       `learner.warmup: a warm-up of ${warmup} steps leaves nothing of ${steps} steps for the schedule ${schedule}`,
@@ -232,8 +236,8 @@ const muonAndRest = (
  * Errors   throws RangeError for an unknown option and suggests the nearest one.
  */
 export const optimizerOf = (
-  settings: Pick<PolicySettings, 'learner' | 'steps'>,
-  { embedding, learnedPositions }: Pick<DecoderConfig, 'embedding' | 'learnedPositions'>,
+  settings: Pick<PolicySettings, 'learner' | 'steps' | 'lora'>,
+  config: DecoderConfig,
 ): AnyOptimizer => {
   const { optimizer, optimizerOptions: options } = settings.learner
   const known: readonly string[] = OPTIONS[optimizer]
@@ -241,10 +245,11 @@ export const optimizerOf = (
     'learner.optimizerOptions',
     Object.keys(options).map((name) => !known.includes(name) && unknownName(`option of ${optimizer}`, name, known)),
   )
-  const all = { learningRate: scheduleOf(settings), ...options }
+  const { learningRate } = bySize(settings, config)
+  const all = { learningRate: scheduleOf(settings, learningRate.value), ...options }
   const made = { adamw: adamW, sgd, lion, adafactor }
   if (optimizer !== 'muon') return made[optimizer](all) as unknown as AnyOptimizer // it only gets states that it made
-  const tables = [embedding.name, learnedPositions, 'lm_head'].map((name) => `${name}.weight`)
+  const tables = [config.embedding.name, config.learnedPositions, 'lm_head'].map((name) => `${name}.weight`)
   return muonAndRest(tables, options, { learningRate: all.learningRate })
 }
 
@@ -281,6 +286,7 @@ export const learnerParts = (
   model: Pretrained,
 ): Omit<LocalLearnerOptions, 'loss' | 'offPolicy'> => {
   const { compute, learner } = settings
+  const { microBatch, recompute } = bySize(settings, model.config)
   const lora = loraOf(settings)
   return {
     model,
@@ -292,7 +298,11 @@ export const learnerParts = (
       miniBatches: learner.miniBatches,
       maxGradNorm: learner.maxGradNorm ?? Number.POSITIVE_INFINITY,
     },
-    compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
+    compute: {
+      threads: compute.workers,
+      microBatchTokens: microBatch.value,
+      recompute: recompute.value,
+    },
   }
 }
 

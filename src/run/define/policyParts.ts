@@ -16,6 +16,7 @@ import type { RolloutEntries } from '../../objectives/lossRows.js'
 import type { BuildContext } from '../parts/recipe.js'
 import type { AnyRun } from '../parts/run.js'
 import type { PolicySettings } from '../parts/settings.js'
+import { bySize } from './bySize.js'
 import type { LearningTrials } from './calibrate.js'
 import { loraOf, stateNumbers } from './choices.js'
 
@@ -43,6 +44,8 @@ export interface PolicySampler {
 
 /** A run of this process or of a server. */
 export interface PolicyRun extends AnyRun {
+  /** Lines about settings that were left open: each with its value and the reason. */
+  readonly choices?: readonly string[]
   /** The memory that it is estimated to need, unless a server trains. */
   readonly memory?: MemoryEstimate
   /** Measures other threads and micro-batches, unless a server trains. */
@@ -76,8 +79,8 @@ export const memoryRequest = (settings: PolicyRunSettings, model: Pretrained, { 
     promptTokens: prompt,
     completionTokens: settings.sampling.maxNewTokens,
   },
-  microBatchTokens: settings.compute.microBatch,
-  recompute: settings.compute.recompute,
+  microBatchTokens: bySize(settings, model.config).microBatch.value,
+  recompute: bySize(settings, model.config).recompute.value,
   threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
 })
 

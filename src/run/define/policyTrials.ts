@@ -101,7 +101,7 @@ export const policyTrials = (
   const stepSizes = { ...sizes, groups: Math.ceil(tasks.prompts / learner.miniBatches) }
   const batch = sharedBatch(sizes, sampling.temperature)
   return {
-    base: { workers: compute.workers, microBatch: compute.microBatch },
+    base: { workers: compute.workers, microBatch: request.microBatchTokens },
     mostWorkers: stepSizes.groups,
     fits: ({ workers, microBatch }) => {
       if (memory === 'ignore') return true

@@ -58,8 +58,8 @@ const NO_EFFECT = {
     scaling: ['alpha/rank', CHOSEN_ALPHA],
   },
   compute: {
-    microBatch: [4096, 'the server splits batches'],
-    recompute: ['none', 'the server computes gradients'],
+    microBatch: [null, 'the server splits batches'],
+    recompute: [null, 'the server computes gradients'],
     workers: [1, 'the server samples and computes gradients'],
     dtype: [null, 'the weights stay on the server: download its archive'],
   },

@@ -4,7 +4,7 @@ import { MAX_LORA_RANK } from '../../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
 import { REJECTION_STATISTICS } from '../../objectives/rolloutCorrection.js'
 import { KL_FORMS } from '../../objectives/tokenLosses/klForms.js'
-import { ALARM_KINDS } from '../metrics/alarms.js'
+import { ALARM_KINDS } from '../metrics/alarmRules.js'
 
 const natural = z.number().int().nonnegative()
 
@@ -104,10 +104,8 @@ const kl = z
       .meta({ flag: 'kl-coefficient' }),
     atZero: z
       .enum(['measure', 'skip'])
-      .default('measure')
-      .describe(
-        'with coefficient 0: measure the KL by a pass of the initial model, for metrics and the alarm kl-runaway, or skip it',
-      )
+      .default('skip')
+      .describe('with coefficient 0: measure the KL by a pass of the initial model, for metrics and alarms, or skip it')
       .meta({ flag: 'kl-at-zero' }),
     in: z.enum(['reward', 'loss']).default('reward').describe('place of the KL term').meta({ flag: 'kl-in' }),
     form: z
@@ -135,7 +133,12 @@ const kl = z
 
 const learner = z
   .strictObject({
-    learningRate: z.number().positive().default(1e-4).describe('learning rate'),
+    learningRate: z
+      .number()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe('learning rate; off: by the size of the model, and lower for all weights than for an adapter'),
     schedule: z
       .enum(['constant', 'linear', 'cosine'])
       .default('constant')
@@ -222,12 +225,14 @@ const lora = z
 const compute = z
   .strictObject({
     microBatch: bounded('compute.microBatch')
-      .default(4096)
-      .describe('approximate tokens per forward and backward pass'),
+      .nullable()
+      .default(null)
+      .describe('approximate tokens per forward and backward pass; off: by the size of the model'),
     recompute: z
       .enum(['none', 'layers'])
-      .default('none')
-      .describe('activations to recompute in the backward pass, to save memory'),
+      .nullable()
+      .default(null)
+      .describe('activations to recompute in the backward pass, to save memory; off: by the size of the model'),
     workers: bounded('compute.workers')
       .default(1)
       .describe(
@@ -263,9 +268,9 @@ const keep = z
       .default(256)
       .describe('megabytes of older checkpoints to retain, spread evenly over the run; 0: none'),
     alarms: z
-      .enum(['off', 'warn', 'stop'])
-      .default('warn')
-      .describe('action on an alarm: none, warn, or save and stop after the step'),
+      .enum(['off', 'warn', 'stop-at-collapse', 'stop'])
+      .default('stop-at-collapse')
+      .describe('action on an alarm: none, warn, or save and stop after the step, at a collapse or at any alarm'),
     alarmLimits: z
       .partialRecord(z.enum(ALARM_KINDS), alarmLimit)
       .default({})

@@ -30,9 +30,10 @@ export interface KeepOptions {
 /** The options of alarms. */
 export interface AlarmOptions {
   /**
-   * `off` disables alarms, `warn` emits them, `stop` also saves and ends the run. Default `warn`.
+   * `off` disables alarms, and `warn` emits them. `stop` also saves and ends the run after any
+   * alarm, `stop-at-collapse` after that of a collapse. Default `stop-at-collapse`.
    */
-  readonly mode?: 'off' | 'warn' | 'stop'
+  readonly mode?: 'off' | 'warn' | 'stop-at-collapse' | 'stop'
   /** Default: `DEFAULT_ALARM_LIMITS`. */
   readonly limits?: AlarmLimits
 }

@@ -14,9 +14,9 @@ import { liveFiles } from '@tandem-rl/host'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { stepName } from '../../data/runLayout.js'
+import { inOrder, stepName, stepOf } from '../../data/runLayout.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
-import { type Alarm, changedInputsAlarm, DEFAULT_ALARM_LIMITS, endingAlarm } from '../metrics/alarms.js'
+import { type Alarm, changedInputsAlarm, DEFAULT_ALARM_LIMITS, endingAlarm, isCollapse } from '../metrics/alarms.js'
 import type { EvaluationResult, Evaluator } from '../metrics/evaluation.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarizeRun } from '../metrics/records.js'
 import { TRAIN_OPTIONS } from '../optionKinds.js'
@@ -68,6 +68,18 @@ async function* raise(
   for (const alarm of alarms)
     yield { type: 'alarm', path: E.isRight(kept) ? path : null, ...alarm, message: `${alarm.message}${rest}` }
   return kept
+}
+
+/** Adds the newest checkpoint before the trouble began to the alarms that end a run. */
+const withWayBack = async ({ store }: Session, { alarms, batch }: RaisedAlarms): Promise<RaisedAlarms> => {
+  const steps = store === null ? [] : inOrder(orThrow(await store.files.list(store.paths.checkpoints)())).map(stepOf)
+  const back = (since: number): string => {
+    const good = steps.findLast((step) => step < since)
+    return store === null || good === undefined
+      ? 'The run ends here, before its first checkpoint: start it again.'
+      : `The run ends here. The last checkpoint before is ${store.paths.checkpoints}/${stepName(good)}, from which a new run can go on (--model).`
+  }
+  return { alarms: alarms.map((alarm) => ({ ...alarm, message: `${alarm.message}. ${back(alarm.since)}` })), batch }
 }
 
 /** Raises the alarm of a run that continues with other inputs, in every mode of alarms. */
@@ -146,8 +158,10 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
   yield record
   if (shown.length > 0) yield { type: 'samples', step: record.step, samples: shown }
   for (const raised of session.watch?.see(record, kept) ?? []) {
-    if (options.alarms?.mode === 'stop') session.state.isStopped = true
-    orThrow(yield* raise(session, raised))
+    const { mode = 'stop-at-collapse' } = options.alarms ?? {}
+    const isEnd = mode === 'stop' || (mode === 'stop-at-collapse' && raised.alarms.some(isCollapse))
+    if (isEnd) session.state.isStopped = true
+    orThrow(yield* raise(session, isEnd ? await withWayBack(session, raised) : raised))
   }
   return progress
 }
