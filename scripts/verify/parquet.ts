@@ -11,10 +11,9 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { orThrow } from '@tandem-rl/base'
 import { fileBytes } from '@tandem-rl/host'
+import { encodeParquet, readParquet } from '@tandem-rl/parquet'
 import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { z } from 'zod'
-import { readParquet } from '../../src/data/codecs/parquet.js'
-import { encodeParquet } from '../../src/data/codecs/parquetWrite.js'
 import { encodeTrajectories } from '../../src/data/codecs/trajectories.js'
 import { encodeTrajectoriesParquet } from '../../src/data/codecs/trajectoriesParquet.js'
 import { collectedBatch } from '../../test/kit/trajectories.js'
@@ -56,12 +55,12 @@ print(len(types), len(frame), pandas.__version__, pq.__name__)
 /** Files of pyarrow, read here. */
 const readTheirs = async (): Promise<number> => {
   python('test/golden/generate/parquet.py', join(folder, 'theirs'))
-  const names = readdirSync('test/golden/parquet').filter(
+  const names = readdirSync('packages/parquet/test/golden').filter(
     (name) => name.endsWith('.parquet') && name !== 'tooBig.parquet',
   )
   for (const name of names) {
     const [fresh, golden] = await Promise.all(
-      [join(folder, 'theirs', name), join('test/golden/parquet', name)].map(async (path) =>
+      [join(folder, 'theirs', name), join('packages/parquet/test/golden', name)].map(async (path) =>
         orThrow(await readParquet(orThrow(await fileBytes(path)()), { schema: z.unknown() })()),
       ),
     )
@@ -108,7 +107,7 @@ const writeOurs = async (): Promise<string> => {
 
 try {
   await selectBackend()
-  const { pyarrow } = JSON.parse(readFileSync('test/golden/parquet/expected.json', 'utf8')) as {
+  const { pyarrow } = JSON.parse(readFileSync('packages/parquet/test/golden/expected.json', 'utf8')) as {
     readonly pyarrow: string
   } // by the generator
   const theirs = await readTheirs()

@@ -1,5 +1,5 @@
 /**
- * For those who read and write files: safetensors, Parquet, JSON lines, TensorDict files, logs of
+ * For those who read and write files: safetensors, JSON lines, TensorDict files, logs of
  * trajectories and TensorBoard events.
  *
  * @module
@@ -19,9 +19,6 @@ export {
 } from '@tandem-rl/base'
 export { fileBytes } from '@tandem-rl/host'
 export type { WeightFailure } from '@tandem-rl/text'
-export { type ParquetFailure, type ReadParquetOptions, readParquet } from '../data/codecs/parquet.js'
-export type { ParquetType } from '../data/codecs/parquetTypes.js'
-export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from '../data/codecs/parquetWrite.js'
 export { decodeValue, encodeValue, type ValueCodec } from '../data/codecs/plainValues.js'
 export {
   decodeSafetensors,

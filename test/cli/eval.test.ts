@@ -52,7 +52,7 @@ describe('tandem eval', () => {
   })
 
   it('evaluates a .parquet file, and rows of the hub by their name', async () => {
-    const golden = readFileSync('test/golden/parquet/gsm8k.parquet')
+    const golden = readFileSync('packages/parquet/test/golden/gsm8k.parquet')
     writeFileSync(path('rows.parquet'), golden)
     const server = await startHub({ 'main/train-00000-of-00001.parquet': new Uint8Array(golden) })
     vi.stubEnv('HF_ENDPOINT', server.url) // the command inherits the environment

@@ -3,11 +3,10 @@
  * killed, paused and started at any moment.
  */
 import { describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
+import { collectFromQueue, openRolloutQueue, type QueuePosition, runRolloutWorker } from '@tandem-rl/cluster'
 import type { ScriptedState } from '@tandem-rl/testing'
 import * as E from 'fp-ts/lib/Either.js'
-import { openRolloutQueue } from '../../packages/cluster/src/queues/rolloutQueue.js'
-import { collectFromQueue, QUEUE_START, type QueuePosition } from '../../packages/cluster/src/workers/queueCollector.js'
-import { runRolloutWorker } from '../../packages/cluster/src/workers/rolloutWorker.js'
+import { QUEUE_START } from '../../packages/cluster/src/workers/queueCollector.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
 import { groupEnvs, keyedPolicy } from './rollouts.js'
 import {

@@ -4,6 +4,15 @@
  */
 
 import { type Json, orThrow } from '@tandem-rl/base'
+import {
+  type GroupQueueState,
+  groupQueue,
+  openRolloutQueue,
+  type QueueFailure,
+  type QueueLog,
+  type RolloutLease,
+  type RolloutQueue,
+} from '@tandem-rl/cluster'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'
@@ -11,16 +20,12 @@ import {
   addTask,
   deliverRollout,
   failRollout,
-  groupQueue,
   leaseRollout,
-  type RolloutLease,
   renewLease,
   returnRollout,
 } from '../../packages/cluster/src/queues/groupQueue.js'
 import { groupQueueToJson } from '../../packages/cluster/src/queues/queueJson.js'
-import type { QueueFailure, QueueLog } from '../../packages/cluster/src/queues/queueLog.js'
-import type { GroupQueueState, QueueRefusal, Settled } from '../../packages/cluster/src/queues/queueState.js'
-import { openRolloutQueue, type RolloutQueue } from '../../packages/cluster/src/queues/rolloutQueue.js'
+import type { QueueRefusal, Settled } from '../../packages/cluster/src/queues/queueState.js'
 import {
   dropTask,
   evictStale,

@@ -1,12 +1,9 @@
 /** Processes and the server of a queue in simulated time, which can be paused and killed. */
+
 import type { Timers } from '@tandem-rl/base'
+import { memoryQueueLog, type QueueFailure, type QueueLog } from '@tandem-rl/cluster'
 import type * as E from 'fp-ts/lib/Either.js'
-import {
-  memoryQueueLog,
-  type QueueFailure,
-  type QueueLog,
-  queueFailure,
-} from '../../packages/cluster/src/queues/queueLog.js'
+import { queueFailure } from '../../packages/cluster/src/queues/queueLog.js'
 
 /** Time that passes when nothing else is left to do. */
 export interface World extends Timers {

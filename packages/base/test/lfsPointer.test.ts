@@ -1,6 +1,6 @@
+import { parquetInfo } from '@tandem-rl/parquet'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { parquetInfo } from '../../../src/data/codecs/parquet.js'
 import { headerLength } from '../../../src/data/codecs/safetensorsHeader.js'
 import { collectJson } from '../../../src/data/datasets/json.js'
 import { leftOf } from '../../../test/kit/results.js'

@@ -17,6 +17,15 @@ import {
   type RowFailure,
   rowFailure,
 } from '@tandem-rl/base'
+import {
+  type EncodeParquetOptions,
+  encodeParquet,
+  type ParquetColumn,
+  type ParquetFailure,
+  type ParquetType,
+  parquetInfo,
+  readParquet,
+} from '@tandem-rl/parquet'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -24,9 +33,6 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
-import { type ParquetFailure, parquetInfo, readParquet } from './parquet.js'
-import type { ParquetType } from './parquetTypes.js'
-import { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './parquetWrite.js'
 import { type FlatElements, flatElements, leafOf, parseFlat } from './trajectoryElements.js'
 import {
   buildTensorDict,

@@ -10,12 +10,12 @@ import {
   type RowFailure,
 } from '@tandem-rl/base'
 import { fileBytes, liveFiles, liveHub } from '@tandem-rl/host'
+import { type ParquetFailure, readParquet } from '@tandem-rl/parquet'
 import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
-import { type ParquetFailure, readParquet } from '../codecs/parquet.js'
 import type { TaskSource } from '../task.js'
 import { collectJson } from './json.js'
 import { type DatasetFormat, tasksOfRows } from './rows.js'

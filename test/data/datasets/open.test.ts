@@ -14,7 +14,8 @@ import { leftOf, rightOf } from '../../kit/results.js'
 import { gsm8kLines, useTemporaryFolder } from '../../kit/runs.js'
 
 const path = useTemporaryFolder()
-const golden = (name: string): Uint8Array => new Uint8Array(readFileSync(`test/golden/parquet/${name}.parquet`))
+const golden = (name: string): Uint8Array =>
+  new Uint8Array(readFileSync(`packages/parquet/test/golden/${name}.parquet`))
 const lines = (count: number): Uint8Array => new TextEncoder().encode(gsm8kLines(count))
 
 const queries = ({ size, at }: TaskSource): readonly string[] =>

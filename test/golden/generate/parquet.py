@@ -1,6 +1,6 @@
-"""Writes test/golden/parquet/*.parquet with pyarrow, and expected.json with the rows that are in them.
+"""Writes packages/parquet/test/golden/*.parquet with pyarrow, and expected.json with the rows that are in them.
 
-python test/golden/generate/parquet.py test/golden/parquet
+python test/golden/generate/parquet.py packages/parquet/test/golden
 """
 import datetime
 import json

@@ -1,8 +1,8 @@
-"""Writes test/golden/parquet/duckdb.parquet with DuckDB, and duckdb.json with its rows as pyarrow reads them.
+"""Writes packages/parquet/test/golden/duckdb.parquet with DuckDB, and duckdb.json with its rows as pyarrow reads them.
 
 DuckDB pads the last bit-packed run of levels and of dictionary indices to 256 values.
 
-python test/golden/generate/parquetDuckdb.py test/golden/parquet
+python test/golden/generate/parquetDuckdb.py packages/parquet/test/golden
 """
 import json
 import os

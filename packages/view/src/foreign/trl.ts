@@ -1,9 +1,9 @@
 /** Reader of TRL's completions: `completions/completions_00001.parquet` of `log_completions`. */
 
 import { fileBytes } from '@tandem-rl/host'
+import { readParquet } from '@tandem-rl/parquet'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { readParquet } from 'tandem-rl/files'
 import { z } from 'zod'
 import { type ForeignReader, NO_TOKENS, numbering, numbersOf, readEach } from './foreignLog.js'
 import type { ViewedTurn } from './viewedTurn.js'

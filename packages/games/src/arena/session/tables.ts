@@ -1,6 +1,8 @@
 /** Finished games and their moves as Parquet files. */
+
+import type { PackageFailure } from '@tandem-rl/base'
+import { encodeParquet, type ParquetColumn } from '@tandem-rl/parquet'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import { encodeParquet, type PackageFailure, type ParquetColumn } from 'tandem-rl/files'
 import type { GameRecord } from '../matches/records.js'
 
 type Encoded = TE.TaskEither<PackageFailure, Uint8Array>

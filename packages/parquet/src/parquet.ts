@@ -12,13 +12,13 @@ import {
   type RowFailure,
   type RowProblem,
   rowFailure,
+  type Schema,
 } from '@tandem-rl/base'
 import { importPackage } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
-import type { z } from 'zod'
 import { ParquetProblem } from './parquetEncodings.js'
 import {
   checkColumn,
@@ -44,7 +44,7 @@ export interface ParquetInfo {
 
 export interface ReadParquetOptions<T> {
   /** The schema of every row: a record with a field for each column that is read. */
-  readonly schema: z.ZodType<T>
+  readonly schema: Schema<T>
   /** Columns to read. Default: all. */
   readonly columns?: readonly string[]
   /** The first row to read, counted from 0, and the row after the last. Default: all. */

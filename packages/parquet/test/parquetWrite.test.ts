@@ -2,10 +2,10 @@ import { memoryBytes } from '@tandem-rl/base'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { parquetInfo, readParquet } from '../../../src/data/codecs/parquet.js'
-import type { ParquetType } from '../../../src/data/codecs/parquetTypes.js'
-import { encodeParquet, type ParquetColumn } from '../../../src/data/codecs/parquetWrite.js'
-import { rightOf } from '../../kit/results.js'
+import { rightOf } from '../../../test/kit/results.js'
+import { parquetInfo, readParquet } from '../src/parquet.js'
+import type { ParquetType } from '../src/parquetTypes.js'
+import { encodeParquet, type ParquetColumn } from '../src/parquetWrite.js'
 
 const PRIMITIVES = {
   bool: fc.boolean(),

@@ -12,12 +12,12 @@ import { ByteWriter } from 'hyparquet-writer'
 import { writeMetadata } from 'hyparquet-writer/src/metadata.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { parquetInfo, type ReadParquetOptions, readParquet } from '../../../src/data/codecs/parquet.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
-import { collectGarbage } from '../../kit/memory.js'
-import { leftOf, rightOf } from '../../kit/results.js'
+import { collectGarbage } from '../../../test/kit/memory.js'
+import { leftOf, rightOf } from '../../../test/kit/results.js'
+import { parquetInfo, type ReadParquetOptions, readParquet } from '../src/parquet.js'
 
-const FOLDER = 'test/golden/parquet'
+const FOLDER = 'packages/parquet/test/golden'
 const FILES = ['snappy', 'plain', 'gzip', 'zstd', 'brotli', 'lz4', 'groups', 'checked', 'delta'] as const
 
 const golden = (name: string): Uint8Array => new Uint8Array(readFileSync(`${FOLDER}/${name}.parquet`))
@@ -219,7 +219,7 @@ describe('a damaged file', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 ** 28)
   })
 
-  it('whose schema has a negative number of children is refused: hyparquet 1.31 never returns from it unless told otherwise', async () => {
+  it('whose schema has a negative number of children is refused: hyparquet 1.31 alone never returns from it', async () => {
     const bytes = golden('snappy')
     expect(bytes[2392]).toBe(2) // one child, in zigzag
     bytes[2392] = 1
