@@ -34,7 +34,7 @@ const ALLOWED = {
     'live',
   ],
   tracking: ['base', 'host', 'doors'],
-  serve: ['base', 'tfjs-onnxruntime', 'data', 'text', 'host', 'live', 'modules', 'envs'],
+  serve: ['base', 'host', 'text', 'tfjs-onnxruntime', 'doors'],
   tinker: [
     'base',
     'tfjs-onnxruntime',
@@ -46,7 +46,6 @@ const ALLOWED = {
     'learners',
     'host',
     'live',
-    'serve',
   ],
   cluster: ['base', 'host', 'tfjs-onnxruntime', 'doors'],
   view: ['base', 'parquet', 'host', 'tfjs-onnxruntime', 'text', 'doors'],
@@ -63,7 +62,6 @@ const ALLOWED = {
     'learners',
     'agents',
     'run',
-    'serve',
     'tinker',
     'host',
     'live',
@@ -138,6 +136,7 @@ const PACKAGED = [
   'gguf',
   'parquet',
   'cluster',
+  'serve',
 ]
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
@@ -180,7 +179,7 @@ export default {
       from: {
         path: SOURCES,
         pathNot:
-          '^(src/(live|cli|run/report/reportAssets)|packages/(base/src/host/|host/src/|games/src/(commands|arena/report/page)|bench/src/commands|tfjs-onnxruntime/src/onnxruntime/binding|tracking/src/command|view/src/(commands|server)))',
+          '^(src/(live|cli|run/report/reportAssets)|packages/(base/src/host/|host/src/|serve/src/commands|games/src/(commands|arena/report/page)|bench/src/commands|tfjs-onnxruntime/src/onnxruntime/binding|tracking/src/command|view/src/(commands|server)))',
       },
       to: { dependencyTypes: ['core'] },
     },
@@ -190,6 +189,13 @@ export default {
       severity: 'error',
       from: { path: '^src/modules/transformer/' },
       to: { path: '^src/(modules/(generation|remote)/|data/(generation|engineClient|policy)\\.ts$)' },
+    },
+    {
+      name: 'without-the-kernel',
+      comment: 'the kernel is an optional peer of these packages: only these parts of them need it',
+      severity: 'error',
+      from: { path: '^packages/serve/src/', pathNot: '^packages/serve/src/(environments|openEnv/|rewards/|commands)' },
+      to: { path: '^(src|packages/tfjs-onnxruntime/src)/' },
     },
     ...rooms.map((room) => ({
       name: `layer-${room}`,

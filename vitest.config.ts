@@ -14,7 +14,7 @@ const NEW_PROCESS = ['packages/tfjs-onnxruntime/test/onnxruntime/reading.test.ts
 /** Folders whose tests leave a process as they found it: their files take turns in one, and most of the modules are loaded once. */
 const TIDY = [
   ...['agents', 'backends', 'bench', 'collectors', 'conformance', 'data', 'docs', 'envs'],
-  ...['fuzz', 'live', 'modules', 'objectives', 'serve', 'run'],
+  ...['fuzz', 'live', 'modules', 'objectives', 'run'],
 ].map((name) => `test/${name}/**/*.test.ts`)
 
 /** Limits are for what hangs, on a machine that is much slower and busier than this one: no test is to be ended by them while it works. */

@@ -1,5 +1,5 @@
+import { capture } from '@tandem-rl/serve'
 import * as T from 'tandem-rl'
-import { capture } from 'tandem-rl/agents'
 import { gsm8kAnswerReward } from 'tandem-rl/rewards'
 
 /** Your agent, unchanged: it sends its requests to the address that it is given. */

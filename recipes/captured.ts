@@ -1,8 +1,9 @@
 /**
  * Training of an agent as it is: a program that asks a chat API. Put yours in the place of `agent`.
  */
+
+import { capture } from '@tandem-rl/serve'
 import * as T from 'tandem-rl'
-import { capture } from 'tandem-rl/agents'
 import { gsm8kAnswerReward } from 'tandem-rl/rewards'
 
 const answerSchema = T.z.object({

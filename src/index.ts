@@ -3,7 +3,7 @@
  *
  * The root is for everybody who trains a model: environments and transforms, the collector,
  * advantages, losses, learners, runs and recipes, failures and random keys. Everything else has a
- * door of its own, named after the job: `@tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve`
+ * door of its own, named after the job: `@tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/files`
  * and so on. A name has one door. `TD` is the door `tandem-rl/tensordict` as a namespace. `pipe`,
  * `E` and `TE` are fp-ts's, `tf` is tfjs-core and `z` is zod: programs need no dependency on them.
  *

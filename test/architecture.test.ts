@@ -142,7 +142,7 @@ describe('folders of sources', () => {
 const LONG_CLOSURES: Readonly<Record<string, number>> = {
   'src/modules/generation/scheduler.ts': 260,
   'packages/tfjs-onnxruntime/src/onnxruntime/backend.ts': 234,
-  'src/serve/capture/app.ts': 196,
+  'packages/serve/src/capture/app.ts': 196,
 }
 
 /**
@@ -155,7 +155,7 @@ const LARGE_RECORDS: Readonly<Record<string, number>> = {
   'packages/text/src/tokenizer/files.ts': 13, // tokenizer_config.json
   'packages/host/src/transport/settings.ts': 15,
   'packages/view/src/query.ts': 22, // the query of the viewer's list of rollouts
-  'src/serve/requests/responses.ts': 13, // a request of OpenAI's Responses API
+  'packages/serve/src/requests/responses.ts': 13, // a request of OpenAI's Responses API
 }
 
 describe('budgets with closures and schema fields', () => {

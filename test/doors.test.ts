@@ -23,6 +23,7 @@ const LIGHT = {
   '@tandem-rl/base': [],
   '@tandem-rl/base/host': [],
   '@tandem-rl/host': [],
+  '@tandem-rl/serve': [],
   '@tandem-rl/text': [],
   '@tandem-rl/games/rules': [],
   '@tandem-rl/tracking': [],
@@ -73,7 +74,7 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ ClientBackend: 'AgentFly', ClientConfig: 'AgentFly', AsyncVerlBackend: 'AgentFly', AsyncVerlConfig: 'AgentFly' },
   ...{ OpenAIWrapper: 'named like vLLMWrapper', MultiAgentEnv: 'named like MultiTurnEnv' },
   GameEnv: 'named like MultiTurnEnv',
-  ...{ Command: 'commander', Option: 'commander', InvalidArgumentError: 'commander' },
+  ...{ Argument: 'commander', Command: 'commander', Option: 'commander', InvalidArgumentError: 'commander' },
 }
 
 const torchrl = new Set(
@@ -114,7 +115,8 @@ describe('doors', () => {
       ...['packages/base/src/host/index.ts', 'packages/tfjs-onnxruntime/src/scope.ts'],
       ...['rules', 'testing', 'commands'].map((name) => `packages/games/src/${name}.ts`),
       ...['cluster', 'tracking'].map((name) => `packages/${name}/src/command.ts`),
-      ...['bench', 'cluster', 'view'].map((name) => `packages/${name}/src/commands.ts`),
+      ...['bench', 'cluster', 'serve', 'view'].map((name) => `packages/${name}/src/commands.ts`),
+      'packages/serve/src/environments.ts',
     ]
     const indexes = SOURCE_FOLDERS.map((folder) => `${folder}/index.ts`)
     expect([...DOORS.values()].sort()).toEqual([...indexes, ...files, ...parts].sort())

@@ -275,9 +275,9 @@ const OTHERWISE: Readonly<Record<string, string>> = {
 }
 
 /** Folders whose factories are in the list. */
-const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve']
+const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers']
   .map((folder) => `src/${folder}`)
-  .concat('packages/games/src', 'packages/tracking/src')
+  .concat('packages/games/src', 'packages/serve/src', 'packages/tracking/src')
 
 /** Types of parameters that are options by their names. */
 const IS_OPTIONS = /\b(?!DecoderConfig|LoraConfig)\w*(?:Options|Config)\b/

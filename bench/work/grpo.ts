@@ -1,9 +1,9 @@
 /** The work of a GRPO step with a random reward: sample, reward, backward, update. */
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime'
 import { adamW, child, keyFromSeed, liveClock, localLearner, orThrow, uniform } from 'tandem-rl'
+import { completionKeys } from 'tandem-rl/generation'
 import type { DecoderConfig } from 'tandem-rl/models'
 import { algorithmLoss } from 'tandem-rl/objectives'
-import { completionKeys } from 'tandem-rl/serve'
 import { randomModel, ratedBatch } from '../shared/batch.js'
 import { randomIds, type TimedRun } from '../shared/settings.js'
 

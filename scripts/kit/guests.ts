@@ -7,7 +7,6 @@ import type { PublicName } from './publicSurface.js'
 
 /** Guest -> files that will be its package. The first that matches counts. */
 const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
-  ['serve', /^src\/serve\//],
   ['files', /^src\/data\/codecs\/(?!safetensors|jsonl)/],
   ['rewards', /^src\/envs\/(rewards\/|answerEnv|countdownEnv|mathEnv|ifEvalEnv)/],
   ['tools', /^src\/(envs\/(tools|worlds|mlgym|resources)\/|live\/(sandbox|resources)\/)/],

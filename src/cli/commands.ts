@@ -55,42 +55,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./replay.js')).replayCommand(),
   },
   {
-    name: 'serve',
-    summary: "Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.",
-    group: 'Serve:',
-    examples: [
-      'tandem serve models/word-problems --port 8000',
-      'tandem serve runs/first --dev --enable-lora',
-      'tandem serve --env gsm8k --port 5000',
-    ],
-    load: async () => {
-      const [{ serveCommand }, { startServedEngine }] = await Promise.all([
-        import('./serve.js'),
-        import('./servedEngine.js'),
-      ])
-      return serveCommand(startServedEngine)
-    },
-  },
-  {
     name: 'tinker',
     summary: 'Check what a Tinker server computes.',
     group: 'Serve:',
     examples: ['tandem tinker check http://127.0.0.1:8000', 'tandem tinker check http://127.0.0.1:8000 --json'],
     load: async () => (await import('./tinker.js')).tinkerCommand(),
-  },
-  {
-    name: 'capture',
-    summary: "Record agents' sessions: a proxy for any OpenAI client that stores tokens exactly as sampled.",
-    group: 'Serve:',
-    examples: ['tandem capture --upstream http://127.0.0.1:8000 --model-folder models/policy --out calls.jsonl'],
-    load: async () => {
-      const [{ captureCommand }, { connectUpstream }, { startServedEngine }] = await Promise.all([
-        import('./capture.js'),
-        import('./captureUpstream.js'),
-        import('./servedEngine.js'),
-      ])
-      return captureCommand({ connect: connectUpstream, start: startServedEngine })
-    },
   },
   {
     name: 'report',

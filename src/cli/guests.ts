@@ -19,6 +19,7 @@ export const GUESTS: Readonly<Record<string, readonly string[]>> = {
   bench: ['bench'],
   cluster: ['worker', 'launch'],
   games: ['arena'],
+  serve: ['serve', 'capture'],
   testing: [],
   tracking: [],
   view: ['view', 'runs', 'compare'],

@@ -39,15 +39,6 @@ export const countFor = (flag: keyof typeof OPTION_LIMITS) => integerBetween(1, 
 
 export const naturalNumber = integerBetween(0)
 
-/** Parses a port. 0 picks a free port. */
-export const portNumber = integerBetween(0, 65_535)
-
-/** Parses a time limit in whole seconds. Timers are limited to 2^31 ms. */
-export const seconds = integerBetween(0, 2_147_483)
-
-/** Help text of `--allowed-hosts`. */
-export const ALLOWED_HOSTS_HELP = 'Host headers to accept besides localhost, such as the name of a proxy'
-
 const positiveNumber = (text: string): number => {
   const value = Number(text)
   if (!(value > 0 && value < Number.POSITIVE_INFINITY)) throw new InvalidArgumentError('expected a number above 0.')

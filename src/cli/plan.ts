@@ -159,3 +159,12 @@ export const build = async (
     throw asCommandError(error)
   }
 }
+
+/** Loads a recipe, and its settings with those of `--set`. */
+export const chosenRecipe = async (
+  name: string,
+  set: readonly string[],
+): Promise<{ readonly recipe: LoadedRecipe['recipe']; readonly settings: ReturnType<typeof checkedSettings> }> => {
+  const { recipe } = await loadRecipe(name)
+  return { recipe, settings: checkedSettings(recipe, await givenSettings(recipe, { set })) }
+}

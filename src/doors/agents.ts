@@ -125,8 +125,3 @@ export {
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
 export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
-export { type CaptureAgentOptions, type CommandAgent, capture, type RunAgent } from '../serve/capture/agent.js'
-export { type CaptureApp, type CaptureOptions, captureApp } from '../serve/capture/app.js'
-export { type CaptureJournal, openJournal } from '../serve/capture/journal.js'
-export type { AgentContext } from '../serve/capture/program.js'
-export type { CaptureLimits } from '../serve/capture/sessions.js'

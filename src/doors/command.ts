@@ -8,18 +8,23 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
-export { Command, InvalidArgumentError, Option } from 'commander'
+export { Argument, Command, InvalidArgumentError, Option } from 'commander'
 export { threadsOfRun } from '../cli/calibration.js'
 export type { CommandEntry } from '../cli/commandEntry.js'
 export { asCommandError } from '../cli/expectedErrors.js'
 export { CommandError, orFail } from '../cli/failure.js'
 export { importGuest } from '../cli/guest.js'
-export { interruptible, interruption } from '../cli/interruption.js'
+export { type EndingSignal, interruptible, interruption, SIGNAL_CODES } from '../cli/interruption.js'
+export { locatedModel } from '../cli/locatedModel.js'
 export {
+  adapterOption,
   checkServerUrl,
+  countFor,
   type EngineOptions,
   engineOptions,
   integerBetween,
+  MODEL_HELP,
+  modelName,
   nonNegativeNumber,
   startEngine,
 } from '../cli/options.js'
@@ -29,6 +34,7 @@ export {
   type Chosen,
   checkFirst,
   choose,
+  chosenRecipe,
   memoryOption,
   type Settings,
   say,

@@ -20,6 +20,7 @@ export {
   type FallbackFormat,
   PLAIN_CHAT,
 } from '../modules/pretrained/chatFormats.js'
+export { samplingDefaults } from '../modules/pretrained/modelConfig.js'
 export {
   type ModelSizes,
   type NewModelOptions,

@@ -6,9 +6,9 @@ import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { workerCommand } from '../../packages/cluster/src/commands/worker.js'
+import { serveCommand } from '../../packages/serve/src/commands/serve.js'
 import { mergeCommand } from '../../src/cli/merge.js'
 import { replayCommand } from '../../src/cli/replay.js'
-import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
 import {
   missingNames,

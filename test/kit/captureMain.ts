@@ -3,8 +3,8 @@
  * waits for ever at its second token.
  */
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { captureCommand } from '../../src/cli/capture.js'
-import { connectUpstream } from '../../src/cli/captureUpstream.js'
+import { captureCommand } from '../../packages/serve/src/commands/capture.js'
+import { connectUpstream } from '../../packages/serve/src/commands/captureUpstream.js'
 import { CommandError } from '../../src/cli/failure.js'
 import { scriptedEngine } from './plannedEngine.js'
 

@@ -4,8 +4,8 @@
  */
 import { keyFromSeed } from '@tandem-rl/base'
 import type { LLMEngine } from '@tandem-rl/text'
-import { type CaptureApp, type CaptureOptions, captureApp } from '../../src/serve/capture/app.js'
-import type { ServeOptions } from '../../src/serve/requests/served.js'
+import { type CaptureApp, type CaptureOptions, captureApp } from '../../packages/serve/src/capture/app.js'
+import type { ServeOptions } from '../../packages/serve/src/requests/served.js'
 import { servedText } from './served.js'
 
 export const captured = (

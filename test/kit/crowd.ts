@@ -3,7 +3,7 @@
 import type { HttpServer } from '@tandem-rl/host'
 import type { LLMEngine } from '@tandem-rl/text'
 import { expect } from 'vitest'
-import type { ServeApp } from '../../src/serve/app.js'
+import type { ServeApp } from '../../packages/serve/src/app.js'
 import { until } from './served.js'
 
 /** Asks for a stream of a completion. */

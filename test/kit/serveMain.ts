@@ -3,8 +3,8 @@
  * tokens wait for ever at their second.
  */
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { serveCommand } from '../../packages/serve/src/commands/serve.js'
 import { CommandError } from '../../src/cli/failure.js'
-import { serveCommand } from '../../src/cli/serve.js'
 import { scriptedEngine } from './plannedEngine.js'
 
 const command = serveCommand(({ text, config }, { maxModelLength = 128, maxConcurrent = 4 }) =>

@@ -11,7 +11,7 @@ export const LONG_STAGE = [
   'packages/tfjs-onnxruntime/test/webGpu.test.ts',
   'test/envs/rewards/codeTests.test.ts',
   'test/envs/tools/mcpStdio.test.ts',
-  'test/serve/hugeBodies.test.ts',
+  'packages/serve/test/hugeBodies.test.ts',
   'test/run/kills.test.ts',
   'test/run/vLLMSampler.test.ts',
   'test/run/wholeRun.test.ts',

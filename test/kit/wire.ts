@@ -2,8 +2,8 @@
 import type { HttpEvents, HttpFailure, HttpReply, HttpRequest, Transport } from '@tandem-rl/base'
 import type { GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
+import type { ServeApp } from '../../packages/serve/src/app.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
-import type { ServeApp } from '../../src/serve/app.js'
 
 const SERVER = 'http://engine'
 

@@ -5,12 +5,12 @@
 
 import { type CapturedSession, type OpenAgent, sessionTrajectories } from '@tandem-rl/text'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { type CaptureAgentOptions, capture } from '../../packages/serve/src/capture/agent.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { defineRun } from '../../src/run/define/defineRun.js'
 import { grpoParts } from '../../src/run/define/grpoParts.js'
 import { policySettings } from '../../src/run/parts/settings.js'
 import { train } from '../../src/run/train/train.js'
-import { type CaptureAgentOptions, capture } from '../../src/serve/capture/agent.js'
 import { useEngine } from '../kit/engine.js'
 import { type AskAgent, aiSdk, anthropic, langGraph, openAIAgents } from '../kit/ownAgents/agents.js'
 import { lookupModel, lookupTasks } from '../kit/ownAgents/model.js'

@@ -1,6 +1,7 @@
 /** The signal of groups: the environment's reward, before length and KL penalties. */
+
+import { capture } from '@tandem-rl/serve'
 import { describe, expect, it } from 'vitest'
-import { capture } from '../../src/doors/agents.js'
 import * as T from '../../src/index.js'
 import type { StepRecord } from '../../src/run/metrics/records.js'
 import { useEngine } from '../kit/engine.js'

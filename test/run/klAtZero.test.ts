@@ -1,10 +1,11 @@
 /** The pass of the reference model: its time is a phase, and it can be skipped at coefficient 0. */
+
+import { capture } from '@tandem-rl/serve'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import type { LogProbModel } from '../../src/data/policy.js'
 import { ragged } from '../../src/data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { capture } from '../../src/doors/agents.js'
 import * as T from '../../src/index.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { runReference, timedModel } from '../../src/run/define/runReference.js'

@@ -1,8 +1,9 @@
 /** Evaluations of finite data sets, and of tasks that a run also trains on. */
+
+import { capture } from '@tandem-rl/serve'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { capture } from '../../src/doors/agents.js'
 import { data, TensorDict } from '../../src/doors/tensordict.js'
 import * as T from '../../src/index.js'
 import type { EvaluationPart } from '../../src/run/metrics/evaluation.js'

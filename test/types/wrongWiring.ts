@@ -7,7 +7,7 @@
 export const WIRING_PRELUDE = `
 import * as T from 'tandem-rl'
 import { type RewardedTurns } from 'tandem-rl/objectives'
-import { capture } from 'tandem-rl/agents'
+import { capture } from '@tandem-rl/serve'
 import { type BatchSource, valueRater } from 'tandem-rl/run'
 import { type OpenAIWrapper } from 'tandem-rl/remote'
 import { type tinkerLearner } from 'tandem-rl/tinker'

@@ -1,16 +1,23 @@
 /** Bodies of HTTP requests as bytes, of limited size independently of what the headers claim. */
 import * as E from 'fp-ts/lib/Either.js'
+import type { JobFailure } from './threadJobs.js'
 
-/** A body that is too large (413) or incomplete (400). */
+/** A body that cannot be read, with the status of the answer. */
 export interface BodyFailure {
   readonly _tag: 'BodyFailure'
-  readonly status: 400 | 413
+  readonly status: 400 | 413 | 500 | 503
   readonly reason: string
 }
 
 type Read = E.Either<BodyFailure, Uint8Array<ArrayBuffer>>
 
-const refused = (status: BodyFailure['status'], reason: string): Read => E.left({ _tag: 'BodyFailure', status, reason })
+const bodyFailure = (status: BodyFailure['status'], reason: string): BodyFailure => ({
+  _tag: 'BodyFailure',
+  status,
+  reason,
+})
+
+const refused = (status: BodyFailure['status'], reason: string): Read => E.left(bodyFailure(status, reason))
 
 const tooLarge = (maxBytes: number): Read => refused(413, `The request body is larger than ${maxBytes} bytes.`)
 
@@ -53,4 +60,32 @@ export const readBodyBytes = async (request: Request, maxBytes: number): Promise
     return refused(400, 'The request body is incomplete.')
   }
   return E.right(bytes.subarray(0, size))
+}
+
+/** Bytes up to which a body is read on the thread of the server. */
+export const SMALL_BODY = 256 * 1024
+
+/** Limits of a thread for large bodies: of each, of all that wait, and of its idle time. */
+export const LARGE_BODIES = {
+  limitMs: 60_000,
+  heapMegabytes: 1024,
+  mostSize: 256 * 2 ** 20,
+  idleMs: 10_000,
+} as const
+
+/** The failure of a request whose body could not be read on the thread. */
+export const unreadBody = ({ kind, reason }: JobFailure): BodyFailure => {
+  switch (kind) {
+    case 'timeout':
+      return bodyFailure(
+        400,
+        `The request body could not be read within ${LARGE_BODIES.limitMs / 1000} seconds: send a smaller one.`,
+      )
+    case 'memory':
+      return bodyFailure(413, 'The request body needs too much memory to be read: send a smaller one.')
+    case 'busy':
+      return bodyFailure(503, `Other large requests are being read: ${reason}. Send the request again later.`)
+    default:
+      return bodyFailure(500, `The request body could not be read: ${reason}`)
+  }
 }

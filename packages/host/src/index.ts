@@ -4,7 +4,8 @@
  *
  * @module
  */
-export { type BodyFailure, readBodyBytes } from './bodyBytes.js'
+export { givenKey, isAuthorized, mayCome } from './access.js'
+export { type BodyFailure, LARGE_BODIES, readBodyBytes, SMALL_BODY, unreadBody } from './bodyBytes.js'
 export { fileBytes } from './byteSource.js'
 export { spawnClosed } from './descriptors.js'
 export { filesBelow, liveFiles, readRegularText } from './files.js'

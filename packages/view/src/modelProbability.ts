@@ -1,5 +1,5 @@
 /** The probability of a token at every checkpoint of a run. */
-import type { TokenLogProb } from 'tandem-rl/serve'
+import type { TokenLogProb } from 'tandem-rl/generation'
 import type { ModelWork } from './modelDesk.js'
 import type { ProbabilityLine, ProbabilityRequest, ProgressLine } from './modelProtocol.js'
 import { findToken, promptIds, scoredTokens, topTokens } from './modelTokens.js'

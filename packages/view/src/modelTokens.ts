@@ -3,7 +3,6 @@
 import { orThrow } from '@tandem-rl/base'
 import { encodeRendered, History, message, render } from '@tandem-rl/text'
 import type { ModelText } from 'tandem-rl'
-import type { TrajectoryRecord } from 'tandem-rl/run'
 import {
   DEFAULT_SAMPLING,
   type GeneratedToken,
@@ -12,7 +11,8 @@ import {
   type PromptTokenLogProb,
   type SamplingParams,
   type TokenLogProb,
-} from 'tandem-rl/serve'
+} from 'tandem-rl/generation'
+import type { TrajectoryRecord } from 'tandem-rl/run'
 import { conversationOf } from './conversation.js'
 import type { ModelToken, TokenPlace, TopToken } from './modelProtocol.js'
 import type { ViewedRun } from './viewedRun.js'

@@ -3,8 +3,8 @@
 import { type Files, type Json, orThrow } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { AnyRun, Pretrained } from 'tandem-rl'
+import { type LocalLLMEngine, modelEngine } from 'tandem-rl/generation'
 import { type RunReader, readRun } from 'tandem-rl/run'
-import { type LocalLLMEngine, modelEngine } from 'tandem-rl/serve'
 
 /** New values of settings by dotted path. */
 export type Changes = Readonly<Record<string, Json>>

@@ -2,19 +2,24 @@
 
 import { cell, checkOptions, type Key } from '@tandem-rl/base'
 import { liveCalendar, liveClock, liveDigest, liveIds, liveTimers } from '@tandem-rl/base/host'
-import { liveFiles, liveMemory, readBodyBytes, reportError } from '@tandem-rl/host'
+import {
+  givenKey,
+  isAuthorized,
+  liveFiles,
+  liveMemory,
+  mayCome,
+  readBodyBytes,
+  reportError,
+  SMALL_BODY,
+} from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
-import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
-import { SMALL_BODY } from '../../serve/bodies/body.js'
 
-import { metricsAnswer, type ReportedEngine } from '../../serve/metrics.js'
-import type { ApiFailure } from '../../serve/requests/failure.js'
 import { TINKER_APP_OPTIONS } from '../optionKinds.js'
 import { REQUESTS } from '../protocol/jsonWire.js'
 import { PROTOBUF } from '../protocol/protobufWire.js'
-import { type DataPath, dataThread, jsonBodyAs, type RawBody, readData } from './bodies.js'
+import { type DataPath, dataThread, jsonBodyAs, type RawBody, type RefusedBody, readData } from './bodies.js'
 import { makeCheckpoints } from './checkpoints.js'
 import {
   type Answer,
@@ -34,7 +39,7 @@ import {
 } from './desk.js'
 import { makeFutures } from './futures.js'
 import { allCheckpoints, runRoute, trainingRuns, weightsInfo } from './recordRoutes.js'
-import { makeSamplers, type Samplers } from './samplers.js'
+import { makeSamplers, type ReportedSampler, type Samplers } from './samplers.js'
 import { cancelFutures, createSamplingSession, finishedFutures, sample, samplerInfo } from './samplingRoutes.js'
 import { makeArithmetic } from './trainer.js'
 import {
@@ -62,6 +67,11 @@ export interface TinkerServerOptions {
    * `makeLLMEngine`.
    */
   readonly cacheBytes?: number
+  /**
+   * Answers `/metrics` with the metrics of samplers, such as `metricsAnswer` of `@tandem-rl/serve`.
+   * Default: there is no such path.
+   */
+  readonly metrics?: (engines: readonly ReportedSampler[]) => Promise<Response>
   readonly access?: { readonly apiKeys?: readonly string[]; readonly corsOrigins?: readonly string[] }
   /** Default: the real one. */
   readonly world?: Partial<TinkerWorld>
@@ -71,7 +81,7 @@ export interface TinkerServerOptions {
 export interface TinkerApp {
   readonly fetch: (request: Request) => Promise<Response>
   /** Reads the metrics of the samplers of each base model. */
-  readonly metrics: () => Promise<readonly ReportedEngine[]>
+  readonly metrics: () => Promise<readonly ReportedSampler[]>
   /** Ends all sessions and frees everything. Checkpoints stay. */
   readonly close: () => Promise<void>
 }
@@ -83,7 +93,7 @@ const refusal = ({ status, detail, category }: Refusal): Response => json({ deta
 /** A body with the identity of its request. */
 interface Body extends RawBody, Pick<Sent, 'digest' | 'key'> {}
 
-const refusedAs = ({ status, reason }: ApiFailure): E.Either<Refusal, never> => refusedWith(status, reason)
+const refusedAs = ({ status, reason }: RefusedBody): E.Either<Refusal, never> => refusedWith(status, reason)
 
 const typeOf = (request: Request): string => {
   const [type = ''] = (request.headers.get('content-type') ?? '').split(';')
@@ -242,8 +252,6 @@ const got = async (desk: Desk, path: string, query: URLSearchParams): Promise<An
 
 const answerTo = async (desk: Desk, request: Request): Promise<Answer<object | Response>> => {
   const url = new URL(request.url)
-  if (url.pathname === '/metrics' && request.method === 'GET')
-    return E.right(await metricsAnswer(await metricsOf(desk)))
   const path = url.pathname.replace(/^.*?\/api\/v1(?=\/)/, '')
   const run = await runRoute(desk, path, request)
   if (run !== undefined) return run
@@ -342,6 +350,8 @@ export const tinkerApp = (options: TinkerServerOptions): TinkerApp => {
       if (!(await isAllowed(request)))
         return refusal({ status: 401, detail: 'the API key is missing or wrong', category: 'user' })
       try {
+        const isScrape = request.method === 'GET' && new URL(request.url).pathname === '/metrics'
+        if (isScrape && options.metrics !== undefined) return await options.metrics(await metricsOf(desk))
         const answer = await answerTo(deskFor(request), request)
         if (E.isLeft(answer)) return refusal(answer.left)
         return answer.right instanceof Response ? answer.right : json(answer.right)

@@ -2,21 +2,41 @@
  * Bodies of requests. Those with data may be large, and are then read on another thread, so that
  * others are answered meanwhile.
  */
-import type { ThreadPort } from '@tandem-rl/base'
+import { jsonSizeProblem, parseJson, type ThreadPort } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
-import { answerJobs, type ThreadJobs, threadJobs } from '@tandem-rl/host'
+import { answerJobs, LARGE_BODIES, SMALL_BODY, type ThreadJobs, threadJobs, unreadBody } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { parseJsonBody, SMALL_BODY } from '../../serve/bodies/body.js'
-import { LARGE_BODIES, unreadBody } from '../../serve/bodies/bodyThread.js'
-import { type ApiFailure, apiFailure } from '../../serve/requests/failure.js'
 import { forwardBackwardSchema, forwardSchema, REQUESTS } from '../protocol/jsonWire.js'
 import { decodeForwardBackward, PROTOBUF } from '../protocol/protobufWire.js'
 import type { ForwardBackwardRequest } from '../protocol/values.js'
 
-type Result<T> = E.Either<ApiFailure, T>
+/** A refused body, with the status of the answer. */
+export interface RefusedBody {
+  readonly status: number
+  readonly reason: string
+}
 
-const refused = (status: number, reason: string): Result<never> => E.left(apiFailure(status, reason))
+type Result<T> = E.Either<RefusedBody, T>
+
+const refused = (status: number, reason: string): Result<never> => E.left({ status, reason })
+
+const textOf = (bytes: Uint8Array): string | undefined => {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Parses the JSON value of bytes, of limited depth and number of values. */
+const parsed = (bytes: Uint8Array): Result<unknown> => {
+  const text = textOf(bytes)
+  if (text === undefined) return refused(400, 'The request body is not UTF-8.')
+  const problem = jsonSizeProblem(text)
+  if (problem !== undefined) return refused(400, `The request body ${problem}.`)
+  return E.mapLeft((reason: string) => ({ status: 400, reason: `The request body is ${reason}` }))(parseJson(text))
+}
 
 /** The bytes of a body and its content type. */
 export interface RawBody {
@@ -34,7 +54,7 @@ const problemsOf = (error: z.ZodError): string =>
 export const jsonBodyAs = <S extends z.ZodType>({ bytes, type }: RawBody, schema: S): Result<z.output<S> & object> => {
   if (type !== 'application/json')
     return refused(415, `the content type must be application/json, got ${type || 'none'}`)
-  const json = parseJsonBody(bytes)
+  const json = parsed(bytes)
   if (E.isLeft(json)) return json
   if (typeof json.right !== 'object' || json.right === null) return refused(422, 'the body must be an object')
   const read = schema.safeParse(json.right)

@@ -4,6 +4,7 @@ import {
   type Cell,
   type Clock,
   child,
+  excerpt,
   type Ids,
   type Key,
   type Memory,
@@ -11,7 +12,6 @@ import {
 } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
-import { shortened } from '../../serve/requests/failure.js'
 import type { DataThread } from './bodies.js'
 import type { Checkpoints } from './checkpoints.js'
 import type { FutureResult, Futures } from './futures.js'
@@ -154,9 +154,16 @@ export interface Desk {
   readonly nextKey: () => Key
 }
 
+/** Most characters of a reason. It may quote what a client sent. */
+const LONGEST_DETAIL = 2000
+
 /** Refuses a request. */
 export const refusedWith = (status: number, detail: string): E.Either<Refusal, never> =>
-  E.left({ status, detail: shortened(detail), category: status < 500 && status !== 429 ? 'user' : 'server' })
+  E.left({
+    status,
+    detail: excerpt(detail, LONGEST_DETAIL),
+    category: status < 500 && status !== 429 ? 'user' : 'server',
+  })
 
 /** Keys of requests without a seed, in order. */
 export const requestKeys = (key: Key): (() => Key) => {

@@ -3,7 +3,7 @@
  * weights.
  */
 
-import type { GenerationFailure, GenerationRequest, LLMEngine } from '@tandem-rl/text'
+import type { EngineMetrics, GenerationFailure, GenerationRequest, LLMEngine } from '@tandem-rl/text'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { collectEvents, type Generated } from '../../modules/generation/generateAll.js'
@@ -13,7 +13,6 @@ import { adapterWeights } from '../../modules/lora/weights.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { sharedParams } from '../../modules/pretrained/sharedParams.js'
 import type { Params } from '../../modules/transformer/params.js'
-import type { ReportedEngine } from '../../serve/metrics.js'
 import type { SampleResult, TopTokens } from '../protocol/values.js'
 import type { Snapshot } from './trainedModel.js'
 
@@ -26,13 +25,20 @@ export interface HostSampler {
   readonly release: () => Promise<void>
 }
 
+/** The metrics of the engine of a base model, and its adapters. */
+export interface ReportedSampler {
+  readonly metrics: EngineMetrics
+  readonly model: string
+  readonly adapters: readonly string[]
+}
+
 /** Makes samplers of one model. */
 export interface Samplers {
   readonly base: HostSampler
   /** Errors: `Left` for an adapter that does not fit. The snapshot belongs to the sampler. */
   readonly open: (name: string, snapshot: Snapshot) => Promise<E.Either<string, HostSampler>>
   /** Reads the metrics of the engine of the base model and its adapters, which is started. */
-  readonly metrics: () => Promise<Omit<ReportedEngine, 'model'>>
+  readonly metrics: () => Promise<Omit<ReportedSampler, 'model'>>
   readonly close: () => Promise<void>
 }
 

@@ -1,10 +1,10 @@
 /** The policy suite on `tandem serve` over real sockets. */
 import { keyFromSeed } from '@tandem-rl/base'
 import { afterAll, beforeAll } from 'vitest'
+import { serveApp } from '../../../packages/serve/src/app.js'
 import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'
 import type { LocalLLMEngine } from '../../../src/modules/generation/llmEngine.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
-import { serveApp } from '../../../src/serve/app.js'
 import { useEngine } from '../../kit/engine.js'
 import { engineAbilities } from '../../kit/policySubjects.js'
 import { policySuite } from '../../kit/policySuite.js'

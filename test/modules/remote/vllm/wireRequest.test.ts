@@ -3,6 +3,8 @@ import type { SamplingParams } from '@tandem-rl/text'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { samplingFields } from '../../../../packages/serve/src/requests/fields.js'
+import { requestedSampling, requestKey } from '../../../../packages/serve/src/requests/sampling.js'
 import { samplingParams } from '../../../../src/modules/generation/sampling/params.js'
 import {
   requestedLogProbs,
@@ -10,8 +12,6 @@ import {
   type SamplingEndpoint,
   wireBody,
 } from '../../../../src/modules/remote/vllm/wireRequest.js'
-import { samplingFields } from '../../../../src/serve/requests/fields.js'
-import { requestedSampling, requestKey } from '../../../../src/serve/requests/sampling.js'
 import { requestOf } from '../../../kit/wire.js'
 
 const VOCABULARY = 50
