@@ -4,6 +4,8 @@ import { liveClock, print } from '@tandem-rl/base/host'
 import { liveFiles } from '@tandem-rl/host'
 import { Argument, Command, Option } from 'commander'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
+import { modelFolders } from '../modules/pretrained/modelFolder.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { settingLeaves, withSetting } from '../run/parts/recipe.js'
 import { sampleCompletions } from '../run/parts/sample.js'
@@ -26,7 +28,7 @@ import {
   share,
   startEngine,
 } from './options.js'
-import { build, type Settings } from './plan.js'
+import { build, type Settings, say } from './plan.js'
 import { type LoadedRecipe, loadRecipe } from './recipeFile.js'
 import { checkedSettings } from './recipeFlags.js'
 
@@ -34,7 +36,7 @@ interface SampleFlags extends EngineOptions {
   readonly model: string
   readonly adapter?: string
   readonly count: number
-  readonly temperature: number
+  readonly temperature?: number
   readonly topK?: number
   readonly topP?: number
   readonly maxNewTokens: number
@@ -46,7 +48,7 @@ interface SampleFlags extends EngineOptions {
 /** Maps the flags to those shared settings that the recipe has. */
 const recipeSettings = (
   { recipe }: LoadedRecipe,
-  { model, adapter, seed, count, temperature, maxNewTokens }: SampleFlags,
+  { model, adapter, seed, count, temperature = 1, maxNewTokens }: SampleFlags,
 ): Settings => {
   const wanted: readonly (readonly [string, unknown])[] = [
     ...([
@@ -94,25 +96,48 @@ const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => 
   }
 }
 
+/** The temperature for a person, where neither a flag nor the files of the model have one. */
+const TALKING_TEMPERATURE = 0.3
+
+/** Fields of generation_config.json and the options that replace them. */
+const FROM_FILES = [
+  ['temperature', 'temperature'],
+  ['topK', 'top_k'],
+  ['topP', 'top_p'],
+] as const satisfies readonly (readonly [keyof SampleFlags, string])[]
+
+/**
+ * Returns the sampling of the flags, else of the model's generation_config.json, and prints a line
+ * about those of the file.
+ */
+const talkingSampling = async (name: string, flags: SampleFlags) => {
+  const { folder } = await orFail(modelFolders(name, { onProgress: downloadLines() }))
+  const inFiles = new Map(await orFail(samplingDefaults(liveFiles, folder)))
+  const found = FROM_FILES.flatMap(([option, field]) => {
+    const value = inFiles.get(field)
+    return flags[option] === undefined && typeof value === 'number' && value > 0 ? [[option, value] as const] : []
+  })
+  if (found.length > 0) say(`from generation_config.json: ${found.map((pair) => pair.join(' ')).join(', ')}\n`)
+  const given = FROM_FILES.flatMap(([option]) => {
+    const value = flags[option]
+    return value === undefined ? [] : [[option, value] as const]
+  })
+  return { temperature: TALKING_TEMPERATURE, ...Object.fromEntries([...found, ...given]) }
+}
+
 const action = async (question: string | undefined, flags: SampleFlags): Promise<void> => {
   if (question !== undefined && flags.recipe !== undefined)
     throw new CommandError('a recipe provides its own questions: omit the question or --recipe')
   await startEngine(flags)
   if (flags.recipe !== undefined) return sampleRecipe(flags.recipe, flags)
-  const model = await orFail(
-    loadPretrained(modelName(flags.model, flags.adapter), liveFiles, { onProgress: downloadLines() }),
-  )
+  const name = modelName(flags.model, flags.adapter)
+  const model = await orFail(loadPretrained(name, liveFiles, { onProgress: downloadLines() }))
   const requested = question ?? (await exampleQuestion(flags.seed))
   const completions = await orFail(
     sampleCompletions(model, requested, {
       count: flags.count,
       key: keyFromSeed(flags.seed),
-      sampling: {
-        temperature: flags.temperature,
-        maxNewTokens: flags.maxNewTokens,
-        ...(flags.topK !== undefined && { topK: flags.topK }),
-        ...(flags.topP !== undefined && { topP: flags.topP }),
-      },
+      sampling: { maxNewTokens: flags.maxNewTokens, ...(await talkingSampling(name, flags)) },
     }),
   )
   if (flags.json === true) {
@@ -140,7 +165,10 @@ export const sampleCommand = (): Command => {
     .addOption(adapterOption('--model'))
     .addOption(new Option('--count <n>', 'number of completions').argParser(countFor('--count')).default(4))
     .addOption(
-      new Option('--temperature <x>', 'sampling temperature; 0 is greedy').argParser(nonNegativeNumber).default(1),
+      new Option(
+        '--temperature <x>',
+        `sampling temperature; 0 is greedy (default: that of generation_config.json, else ${TALKING_TEMPERATURE}; with --recipe 1)`,
+      ).argParser(nonNegativeNumber),
     )
     .addOption(new Option('--top-k <n>', 'sample from the k most probable tokens').argParser(positiveInteger))
     .addOption(

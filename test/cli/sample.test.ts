@@ -1,4 +1,5 @@
 /** `tandem sample` as a process of its own. */
+import { writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { parseJsonLines, tandem, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 
@@ -25,6 +26,22 @@ describe('tandem sample', () => {
       expect(line.question).toBe(QUESTION)
     }
     expect(second.stdout).toBe(first.stdout)
+  })
+
+  it('samples by generation_config.json, unless a flag replaces it', async () => {
+    await writeAnsweringModel(path('talking'))
+    writeFileSync(path('talking/generation_config.json'), '{"temperature": 0.2, "top_p": 0.9, "top_k": 0}')
+    const talking = sample(QUESTION, '--model', 'talking', '--json', '--count', '3')
+    const byFile = await tandemOk(talking, { cwd })
+    expect(byFile.stderr).toContain('from generation_config.json: temperature 0.2, topP 0.9\n')
+    const byFlags = await tandemOk(
+      sample(QUESTION, '--json', '--count', '3', '--temperature', '0.2', '--top-p', '0.9'),
+      { cwd },
+    )
+    expect(byFlags.stdout).toBe(byFile.stdout)
+    const one = await tandemOk([...talking, '--temperature', '1'], { cwd })
+    expect(one.stderr).toContain('from generation_config.json: topP 0.9\n')
+    expect(one.stdout).not.toBe(byFile.stdout)
   })
 
   it('without a question asks a word problem of its own, and shows it above the completions', async () => {

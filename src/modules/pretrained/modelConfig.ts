@@ -30,7 +30,10 @@ const readGeneration = (files: Files, folder: string): TE.TaskEither<ModelFailur
     }),
   )
 
-/** Returns the sampling defaults of a folder's `generation_config.json`. Nothing here uses them. */
+/**
+ * Returns the sampling defaults of a folder's `generation_config.json`, for commands with which a
+ * person talks to a model. Training and servers do not use them.
+ */
 export const samplingDefaults = (
   files: Files,
   folder: string,

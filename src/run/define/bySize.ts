@@ -18,7 +18,7 @@ export interface SizedSettings {
 
 const MILLION = 1e6
 
-/** Parameters -> learning rate of all weights. Larger models collapse at the rates of small ones. */
+/** Parameters -> learning rate of all weights. Large models collapse at the rates of small ones. */
 const RATES: readonly (readonly [below: number, rate: number])[] = [
   [30 * MILLION, 1e-4],
   [1000 * MILLION, 1e-5],
