@@ -208,8 +208,8 @@ interface Started {
 }
 
 /** Returns the choices by size and the memory estimate of a run as text, if it has them. */
-const estimateOf = (run: AnyRun & Pick<PolicyRun, 'choices' | 'memory'>): string =>
-  [...(run.choices ?? []), ...(run.memory === undefined ? [] : [formatEstimate(run.memory)])]
+const estimateOf = (run: AnyRun & Pick<PolicyRun, 'memory'>): string =>
+  [...(run.learner.choices ?? []), ...(run.memory === undefined ? [] : [formatEstimate(run.memory)])]
     .map((line) => `${line}\n`)
     .join('')
 

@@ -51,6 +51,8 @@ export interface Learner<in B, out M> {
   readonly name: string
   /** Its settings, without functions. Runs store it, and compare it when they resume. */
   readonly description: Json
+  /** Lines about options that were left open, each with its value and the reason, for people. */
+  readonly choices?: readonly string[]
   /** Dotted names of the entries that every batch must have. */
   readonly reads: readonly string[]
   /**

@@ -81,6 +81,8 @@ export interface LocalLearnerOptions<B = never, M extends LossMetrics = LossMetr
   readonly compute?: ComputeOptions
   /** For losses that read `oldLogProbs`. */
   readonly offPolicy?: OffPolicyOptions
+  /** The field of the learner with that name. */
+  readonly choices?: Learner<never, unknown>['choices']
 }
 
 /** A learner whose model is in this process. */
@@ -279,6 +281,7 @@ const makeLearner = (options: LocalLearnerOptions): LocalLearner<unknown, LossMe
   return {
     name: NAME,
     description: describe(options),
+    ...(options.choices && { choices: options.choices }),
     reads,
     update: (batch) => async () => {
       if (isBusy) throw new RangeError(`${NAME}: another update is running: wait for its result`)

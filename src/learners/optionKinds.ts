@@ -2,7 +2,7 @@
 export const BATCH_LOSS_OPTIONS = 'config: record, frozen: record, key: record'
 export const CHAT_BATCH_OPTIONS = "tools: list, maxTokens: number, from: 'tags' | 'spans'"
 export const LOCAL_LEARNER_COMPUTE_OPTIONS = "threads: number, microBatchTokens: number, recompute: 'none' | 'layers', threadStarter: record"
-export const LOCAL_LEARNER_OPTIONS = 'model: record, lora: record, loss: record, optimizer: record, key: record, passes: record, compute: record, offPolicy: record'
+export const LOCAL_LEARNER_OPTIONS = 'model: record, lora: record, loss: record, optimizer: record, key: record, passes: record, compute: record, offPolicy: record, choices: list'
 export const LOCAL_LEARNER_PASSES_OPTIONS = 'epochs: number, miniBatches: number, maxGradNorm: number'
 export const PAIR_BATCH_OPTIONS = 'maxTokens: number'
 export const SFT_ROWS_OPTIONS = "tools: list, endOfTurn: string, maxTokens: number, tokenizer: record, template: record, from: 'tags' | 'spans'"

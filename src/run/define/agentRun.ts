@@ -33,7 +33,6 @@ import { type FailureLog, failureLog } from '../parts/failureLog.js'
 import type { BuildContext } from '../parts/recipe.js'
 import { type AnyRun, closing, dataRun, describedAdvantage, type RecordOptions } from '../parts/run.js'
 import type { BatchSource } from '../parts/source.js'
-import { bySize, sizedLines } from './bySize.js'
 import { klWeightOf, overlongOf, policyLearnerParts, rewardFormOf, samplingRoundsOf } from './choices.js'
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
@@ -324,7 +323,6 @@ const builtRun = async <T extends Task>(
       description: { ...run.description, advantage: describedAdvantage(advantage) },
       ...(engine.begin && { begin: engine.begin }),
       ...timed.part,
-      choices: sizedLines(bySize(settings, model.config)),
       memory,
       trials,
     }

@@ -27,7 +27,7 @@ import { type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../metrics/alarms.js'
 import type { PolicySettings } from '../parts/settings.js'
 import type { KLWeight } from '../parts/source.js'
 import type { TrainOptions } from '../store/options.js'
-import { bySize } from './bySize.js'
+import { bySize, sizedLines } from './bySize.js'
 
 /** Returns the loss. Throws RangeError if the algorithm does not support the clip range. */
 export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl' | 'sampling'>): PolicyLoss =>
@@ -286,7 +286,7 @@ export const learnerParts = (
   model: Pretrained,
 ): Omit<LocalLearnerOptions, 'loss' | 'offPolicy'> => {
   const { compute, learner } = settings
-  const { microBatch, recompute } = bySize(settings, model.config)
+  const sized = bySize(settings, model.config)
   const lora = loraOf(settings)
   return {
     model,
@@ -300,9 +300,10 @@ export const learnerParts = (
     },
     compute: {
       threads: compute.workers,
-      microBatchTokens: microBatch.value,
-      recompute: recompute.value,
+      microBatchTokens: sized.microBatch.value,
+      recompute: sized.recompute.value,
     },
+    choices: sizedLines(sized),
   }
 }
 

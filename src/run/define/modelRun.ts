@@ -35,7 +35,6 @@ import type { EnvContext } from '../parts/collecting.js'
 import type { BuildContext } from '../parts/recipe.js'
 import { checkRemote, type OpenTraining } from '../parts/remoteTraining.js'
 import { closing, environmentRun, type RecordOptions } from '../parts/run.js'
-import { bySize, sizedLines } from './bySize.js'
 import { klWeightOf, overlongOf, policyLearnerParts, rewardFormOf, samplingRoundsOf } from './choices.js'
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, type RunPlan, runMemory } from './policyParts.js'
@@ -291,8 +290,7 @@ const builtRun = async <O extends HistoryPrompt>(parts: ModelParts<O>, context: 
       reference.release()
     })
     const { begin } = sampler ?? {}
-    const choices = sizedLines(bySize(settings, config))
-    return { ...closed, ...timed.part, ...(refresh && { refresh }), ...(begin && { begin }), choices, memory, trials }
+    return { ...closed, ...timed.part, ...(refresh && { refresh }), ...(begin && { begin }), memory, trials }
   } catch (error) {
     inProcess.release()
     reference.release()

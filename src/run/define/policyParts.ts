@@ -44,8 +44,6 @@ export interface PolicySampler {
 
 /** A run of this process or of a server. */
 export interface PolicyRun extends AnyRun {
-  /** Lines about settings that were left open: each with its value and the reason. */
-  readonly choices?: readonly string[]
   /** The memory that it is estimated to need, unless a server trains. */
   readonly memory?: MemoryEstimate
   /** Measures other threads and micro-batches, unless a server trains. */
