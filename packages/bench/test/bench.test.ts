@@ -54,13 +54,7 @@ describe('tandem bench RECIPE --against OTHER', () => {
     expect(comparison.candidate).toMatchObject({ name: 'wordProblems', rounds: [{ units: 2 }, { units: 2 }] })
     const { low, estimate, high } = comparison.ratio
     expect([low > 0, low <= estimate, estimate <= high]).toEqual([true, true, true])
-    expect(Object.keys(line!.phases as object)).toEqual([
-      'generation',
-      'environment',
-      'reference',
-      'training',
-      'weightSync',
-    ])
+    expect(Object.keys(line!.phases as object)).toEqual(['generation', 'environment', 'training', 'weightSync'])
     const order = [...stderr.matchAll(/^round (\d) of 2: (\S+) /gm)].map(([, round, name]) => `${round} ${name}`)
     expect(order).toEqual(['1 ./other.ts', '1 wordProblems', '2 wordProblems', '2 ./other.ts'])
     expect(stderr).toMatch(/95 % confidence interval [\d.]+ to [\d.]+\)\n$/)
