@@ -53,17 +53,18 @@ class LongestFirst extends BaseSequencer {
  * Tests that leave a process as they found it: in the short form, their files take turns in one,
  * and modules are loaded once.
  */
-const TIDY = /^(test\/(cli|recipes|learning|run)|packages\/view\/test)\//
+const TIDY = /^(test\/(cli|recipes|learning|run)|packages\/(\*|view)\/test)\//
 
 /**
  * Every command with every resource, signal or recipe, hundreds of schedules, 32 MiB for every route,
  * and commands and pages whose parts other tests run.
  */
 const MATRICES = [
+  'packages/bench/test/bench.test.ts',
   'packages/cluster/test/workers/roles.prop.test.ts',
+  'packages/serve/test/hugeBodies.test.ts',
   ...[
     ...['cli/exitCodes', 'cli/missingResources', 'cli/recipeTrust'],
-    'serve/hugeBodies',
     ...['cli/adapters', 'cli/calibrate', 'cli/changedInputs', 'learning/killResume', 'site/training'],
   ].map((name) => `test/${name}.test.ts`),
 ]
