@@ -79,7 +79,7 @@ describe.skipIf(noChromium !== undefined)(`pages of the site${noChromium ?? ''}`
   afterAll(() => server.close())
   const pages = usePages(() => origin)
 
-  it.each(['', 'guide/training.html', 'api/src/doors/host.html'])(
+  it.each(['', 'guide/training.html', 'api/packages/host/src.html'])(
     'has no error and no accessibility fault: /%s',
     async (path) => {
       const page = await pages.visit(`${origin}/${path}`)
@@ -95,7 +95,7 @@ describe.skipIf(noChromium !== undefined)(`pages of the site${noChromium ?? ''}`
   it.each([
     ['', 800_000],
     ['guide/training.html', 600_000],
-    ['api/src/doors/host.html', 600_000],
+    ['api/packages/host/src.html', 600_000],
     ['train/', 2_000_000],
   ])('/%s paints with less than %d bytes, all from this server', async (path, most) => {
     const page = await pages.visit(`${origin}/${path}`)
