@@ -96,3 +96,9 @@ export const compiledFolder = (): string => {
 
 /** The JavaScript of a source, such as `src/cli/main.ts`. */
 export const compiled = (path: string): string => join(compiledFolder(), path.replace(/\.ts$/, '.js'))
+
+/** Flags of Node for a process that finds the compiled packages, whatever folder it starts in. */
+export const fromCompiledFolder = (): readonly string[] => [
+  '--import',
+  `data:text/javascript,process.chdir(${JSON.stringify(compiledFolder())})`,
+]

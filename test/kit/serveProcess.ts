@@ -1,7 +1,7 @@
 /** The real `tandem serve` as a process of its own. */
 import { orThrow } from '@tandem-rl/base'
 import { liveProcesses } from '@tandem-rl/host'
-import { compiled, compiledFolder } from './compiled.js'
+import { compiled, fromCompiledFolder } from './compiled.js'
 
 /** A server that listens. */
 interface ServeProcess {
@@ -27,8 +27,7 @@ export const startServe = async (folder: string, name: string, ...more: readonly
     await liveProcesses.start({
       command: process.execPath,
       args: [
-        ...['--import', `data:text/javascript,process.chdir(${JSON.stringify(compiledFolder())})`], // its packages are compiled
-        ...[compiled('src/cli/main.ts'), 'serve', folder, '--served-model-name', name],
+        ...[...fromCompiledFolder(), compiled('src/cli/main.ts'), 'serve', folder, '--served-model-name', name],
         ...['--port', '0', '--threads', '1', '--dev', '--enable-lora', '--shutdown-seconds', '1'],
         ...more,
       ],

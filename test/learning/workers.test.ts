@@ -15,7 +15,7 @@ import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { loadText } from '../../src/modules/pretrained/pretrained.js'
 import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
-import { compiled } from '../kit/compiled.js'
+import { compiled, fromCompiledFolder } from '../kit/compiled.js'
 import { useEngine } from '../kit/engine.js'
 import { noRedis, redisServer } from '../kit/redisServer.js'
 import {
@@ -53,7 +53,7 @@ const startWorker = async (name: string, { redis, engine, recipe }: WorkerPlace)
     await liveProcesses.start({
       command: process.execPath,
       args: [
-        ...[compiled('src/cli/main.ts'), 'worker', ...recipe, '--name', name],
+        ...[...fromCompiledFolder(), compiled('src/cli/main.ts'), 'worker', ...recipe, '--name', name],
         ...['--queue', redis, '--queue-name', 'run', '--on', engine, '--slots', '3', '--threads', '1'],
       ],
       onLine: (line) => lines.push(line),

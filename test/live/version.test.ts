@@ -1,8 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { version as viewVersion } from '../../packages/view/src/server.js'
 import { version } from '../../src/live/version.js'
 
-it('is the version in package.json', () => {
-  const packageJson: unknown = JSON.parse(readFileSync('package.json', 'utf8'))
-  expect(packageJson).toMatchObject({ version })
+it.each([
+  ['package.json', version],
+  ['packages/view/package.json', viewVersion],
+])('is the version in %s', (path, constant) => {
+  const packageJson: unknown = JSON.parse(readFileSync(path, 'utf8'))
+  expect(packageJson).toMatchObject({ version: constant })
 })

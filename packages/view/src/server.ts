@@ -15,8 +15,8 @@ import { viewedRuns } from './viewedRuns.js'
 
 const ofPackage = createRequire(import.meta.url)
 
-/** The version of this package, which is that of Tandem. */
-export const { version } = ofPackage('../package.json') as { readonly version: string } // our own file
+/** The version in package.json; a constant, because a bundled program has no package.json. */
+export const version = '0.1.0'
 
 const FOLDER = fileURLToPath(new URL('../assets', import.meta.url))
 
