@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { version as viewVersion } from '../../packages/view/src/server.js'
+import { viewVersion } from '../../packages/view/src/server.js'
 import { version } from '../../src/live/version.js'
 
 it.each([

@@ -16,7 +16,7 @@ import { viewedRuns } from './viewedRuns.js'
 const ofPackage = createRequire(import.meta.url)
 
 /** The version in package.json; a constant, because a bundled program has no package.json. */
-export const version = '0.1.0'
+export const viewVersion = '0.1.0'
 
 const FOLDER = fileURLToPath(new URL('../assets', import.meta.url))
 
@@ -49,7 +49,7 @@ export const exportedPage = async ({
   folders,
 }: Omit<StartOptions, 'port' | 'models'>): Promise<string> => {
   const page = await pageFiles(files)
-  const app = viewApp({ files, folders, page, version, events: eventHub(timers) })
+  const app = viewApp({ files, folders, page, version: viewVersion, events: eventHub(timers) })
   const viewed = new Map((await viewedRuns(files, folders)()).map((run) => [run.id, run]))
   const answers: Record<string, Json> = {}
   const get = async (path: string): Promise<Json> =>
@@ -101,7 +101,14 @@ export const startView =
   ({ files, timers, folders, port, models }: StartOptions): TaskEither<ListenFailure, HttpServer> =>
   async () => {
     const page = await pageFiles(files)
-    const app = viewApp({ files, folders, page, version, events: eventHub(timers), ...(models && { models }) })
+    const app = viewApp({
+      files,
+      folders,
+      page,
+      version: viewVersion,
+      events: eventHub(timers),
+      ...(models && { models }),
+    })
     const refusal = (_status: number, reason: string): string => JSON.stringify({ error: { reason } })
     return liveHttpServer(app.fetch, { port, refusal })()
   }

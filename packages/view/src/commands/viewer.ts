@@ -6,7 +6,7 @@ import { liveFiles } from '@tandem-rl/host'
 import { CommandError } from 'tandem-rl/command'
 import { viewApp } from '../app.js'
 import { eventHub } from '../events.js'
-import { version } from '../server.js'
+import { viewVersion } from '../server.js'
 
 /** Returns a function that gets an answer of the viewer's API about runs in folders. */
 export const viewer = (folders: readonly string[]): ((path: string) => Promise<unknown>) => {
@@ -14,7 +14,7 @@ export const viewer = (folders: readonly string[]): ((path: string) => Promise<u
     files: liveFiles,
     folders: folders.map((folder) => resolve(folder)),
     page: {},
-    version,
+    version: viewVersion,
     events: eventHub(liveTimers),
   })
   return async (path) => {
