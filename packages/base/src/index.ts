@@ -65,6 +65,7 @@ export {
 } from './failure.js'
 export { sizeProblem } from './fileLimits.js'
 export type { FrameReply, FrameSession, OpenFrames, SocketOptions } from './frames.js'
+export { widenHalf } from './halfFloat.js'
 export type { HostArray } from './hostArray.js'
 export { htmlText, pagePolicy, scriptJson } from './html.js'
 export type {

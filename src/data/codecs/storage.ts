@@ -3,7 +3,7 @@
  *
  * Bytes are little-endian, like the machines that Node runs on.
  */
-import type { FormatFailure } from '@tandem-rl/base'
+import { type FormatFailure, widenHalf } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 
 /**
@@ -101,18 +101,6 @@ export const elementCount = (shape: readonly number[]): number | undefined => {
     if (!Number.isSafeInteger(count)) return undefined
   }
   return count
-}
-
-/** Converts IEEE half precision to the bits of single precision. NaN keeps its payload. */
-const widenHalf = (bits: number): number => {
-  const sign = (bits & 0x8000) << 16
-  const exponent = (bits >> 10) & 0x1f
-  const fraction = bits & 0x3ff
-  if (exponent === 31) return sign | 0x7f800000 | (fraction << 13)
-  if (exponent > 0) return sign | ((exponent + 112) << 23) | (fraction << 13)
-  if (fraction === 0) return sign
-  const shift = Math.clz32(fraction) - 21 // brings the first bit of the fraction to where the hidden one is
-  return sign | ((113 - shift) << 23) | (((fraction << shift) & 0x3ff) << 13)
 }
 
 /** Drops `shift` bits, rounding to nearest, ties to even. */
