@@ -67,20 +67,23 @@ const trainedNumbers = (settings: PolicyRunSettings, { config }: Pretrained, wei
 }
 
 /** Returns the sizes from which the memory of a run is estimated. */
-export const memoryRequest = (settings: PolicyRunSettings, model: Pretrained, { prompt, weights }: RunSizes) => ({
-  config: model.config,
-  trained: trainedNumbers(settings, model, weights),
-  stateNumbers: stateNumbers(settings),
-  batch: {
-    prompts: settings.tasks.prompts,
-    group: settings.tasks.group,
-    promptTokens: prompt,
-    completionTokens: settings.sampling.maxNewTokens,
-  },
-  microBatchTokens: bySize(settings, model.config).microBatch.value,
-  recompute: bySize(settings, model.config).recompute.value,
-  threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
-})
+export const memoryRequest = (settings: PolicyRunSettings, model: Pretrained, { prompt, weights }: RunSizes) => {
+  const { microBatch, recompute } = bySize(settings, model.config)
+  return {
+    config: model.config,
+    trained: trainedNumbers(settings, model, weights),
+    stateNumbers: stateNumbers(settings),
+    batch: {
+      prompts: settings.tasks.prompts,
+      group: settings.tasks.group,
+      promptTokens: prompt,
+      completionTokens: settings.sampling.maxNewTokens,
+    },
+    microBatchTokens: microBatch.value,
+    recompute: recompute.value,
+    threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
+  }
+}
 
 /**
  * Estimates the memory of a run. Throws FailureError if it exceeds the machine's, unless the

@@ -1,5 +1,7 @@
 /** Saves what a run leaves behind: checkpoints and exported weights. */
-import { orThrow } from '@tandem-rl/base'
+import { type FileFailure, orThrow } from '@tandem-rl/base'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { bestEvaluation, inOrder, stepName, stepOf } from '../../data/runLayout.js'
 import { type CheckpointState, checkpointFiles, writeCheckpoint } from '../store/checkpoint.js'
 import type { OpenStore } from '../store/store.js'
@@ -13,12 +15,22 @@ import type { Progress } from './step.js'
 export const bestStep = ({ records }: Session): number | undefined =>
   bestEvaluation(records.filter((record) => record.type === 'evaluation'))?.step
 
+/** Lists the steps of a folder of steps, in order. */
+const stepsIn = ({ files }: OpenStore, folder: string): TE.TaskEither<FileFailure, readonly number[]> =>
+  pipe(
+    files.list(folder),
+    TE.map((names) => inOrder(names).map(stepOf)),
+  )
+
+/** Lists the steps of the checkpoints, in order. */
+export const checkpointSteps = (store: OpenStore): TE.TaskEither<FileFailure, readonly number[]> =>
+  stepsIn(store, store.paths.checkpoints)
+
 /** Returns the step of the checkpoint before the newest alarm's batch, which its replay needs. */
-const beforeAlarm = async ({ files, paths }: OpenStore): Promise<readonly number[]> => {
-  const [alarms, checkpoints] = [await files.list(paths.alarms)(), await files.list(paths.checkpoints)()]
-  const steps = (names: readonly string[]): readonly number[] => inOrder(names).map(stepOf)
-  const alarm = steps(orThrow(alarms)).at(-1)
-  const found = alarm === undefined ? undefined : steps(orThrow(checkpoints)).findLast((step) => step < alarm)
+const beforeAlarm = async (store: OpenStore): Promise<readonly number[]> => {
+  const alarm = orThrow(await stepsIn(store, store.paths.alarms)()).at(-1)
+  const checkpoints = orThrow(await checkpointSteps(store)())
+  const found = alarm === undefined ? undefined : checkpoints.findLast((step) => step < alarm)
   return found === undefined ? [] : [found]
 }
 
@@ -47,10 +59,10 @@ export const spreadSteps = (
 
 /** Returns the steps of older checkpoints that fit into the bytes for them. */
 const olderSteps = async (
-  { files, paths }: OpenStore,
+  store: OpenStore,
   { step, size, bytes }: { readonly step: number; readonly size: number; readonly bytes: number },
 ): Promise<readonly number[]> => {
-  const saved = inOrder(orThrow(await files.list(paths.checkpoints)())).map(stepOf)
+  const saved = orThrow(await checkpointSteps(store)())
   const all = [...saved.filter((each) => each < step), step]
   const count = Math.min(MOST_OLDER, Math.floor(bytes / Math.max(1, size)))
   return spreadSteps(all.slice(0, -NEWEST), { count, end: all.at(-NEWEST) ?? step })

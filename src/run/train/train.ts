@@ -14,7 +14,7 @@ import { liveFiles } from '@tandem-rl/host'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { inOrder, stepName, stepOf } from '../../data/runLayout.js'
+import { stepName } from '../../data/runLayout.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
 import { type Alarm, changedInputsAlarm, DEFAULT_ALARM_LIMITS, endingAlarm, isCollapse } from '../metrics/alarms.js'
 import type { EvaluationResult, Evaluator } from '../metrics/evaluation.js'
@@ -29,7 +29,7 @@ import type { LineLog } from '../store/runFolder.js'
 import { type OpenStore, openStore } from '../store/store.js'
 import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
 import type { RunEvent } from './events.js'
-import { bestStep, exportTrained, saveProgress } from './keep.js'
+import { bestStep, checkpointSteps, exportTrained, saveProgress } from './keep.js'
 import { type Session, secondsTotal } from './session.js'
 import { describeStep, learnStep, type OpenRun, type Progress, type SampledStep, sampleStep } from './step.js'
 import { shownRows, trajectoryRecordsOf } from './trajectoryRecords.js'
@@ -70,11 +70,15 @@ async function* raise(
   return kept
 }
 
-/** Adds the newest checkpoint before the trouble began to the alarms that end a run. */
+/**
+ * Adds the newest checkpoint before the trouble began to the alarms that end a run. Alarms are
+ * raised even if the checkpoints cannot be listed.
+ */
 const withWayBack = async ({ store }: Session, { alarms, batch }: RaisedAlarms): Promise<RaisedAlarms> => {
-  const steps = store === null ? [] : inOrder(orThrow(await store.files.list(store.paths.checkpoints)())).map(stepOf)
+  const steps = store === null ? E.right([]) : await checkpointSteps(store)()
   const back = (since: number): string => {
-    const good = steps.findLast((step) => step < since)
+    if (E.isLeft(steps)) return `The run ends here (${describe(steps.left)}).`
+    const good = steps.right.findLast((step) => step < since)
     return store === null || good === undefined
       ? 'The run ends here, before its first checkpoint: start it again.'
       : `The run ends here. The last checkpoint before is ${store.paths.checkpoints}/${stepName(good)}, from which a new run can go on (--model).`
