@@ -48,7 +48,10 @@ const rewardOf = (reply: string, wanted: string): number => {
 
 const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
   T.MultiTurnEnv({
-    ...{ source, ...tasks, maxTurns: 1, solvedAt: 0.5 },
+    source,
+    ...tasks,
+    maxTurns: 1,
+    solvedAt: 0.5,
     reply: ({ answer, task }) => ({ done: true, reward: rewardOf(answer, task.answer) }),
   })
 
@@ -56,7 +59,9 @@ export const recipe = T.defineRecipe({
   name: 'jsonReply',
   summary: 'Teach a pretrained model (--model model.gguf) to reply with nothing but a JSON object.',
   settings: T.withDefaults(T.policySettings, {
-    ...{ steps: 12, tasks: { prompts: 8, group: 8 }, sampling: { maxNewTokens: 64 } },
+    steps: 12,
+    tasks: { prompts: 8, group: 8 },
+    sampling: { maxNewTokens: 64 },
     keep: { evalTasks: 200, evalEvery: 6, checkpointEvery: 2 },
   }),
   envOfTask: () => envOfTask(env),

@@ -1,5 +1,4 @@
 /** Settings of a run, alone and combined: corrections, schedules, and the place of the KL term. */
-
 import { orThrow } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -28,8 +27,13 @@ const path = useTemporaryFolder()
 const configOf = (vocabulary: number, hidden = 64) =>
   orThrow(
     parseConfig({
-      ...{ model_type: 'llama', vocab_size: vocabulary, hidden_size: hidden, intermediate_size: hidden },
-      ...{ num_hidden_layers: 1, num_attention_heads: 1, tie_word_embeddings: true },
+      model_type: 'llama',
+      vocab_size: vocabulary,
+      hidden_size: hidden,
+      intermediate_size: hidden,
+      num_hidden_layers: 1,
+      num_attention_heads: 1,
+      tie_word_embeddings: true,
     }),
   )
 const EMBEDDED_CONFIG = configOf(1000)

@@ -1,4 +1,4 @@
-/** A proxy that connects to the places that it is told to allow, seen by raw sockets. */
+/** A proxy that connects to allowed places only, tested by raw sockets. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'

@@ -229,7 +229,7 @@ describe('a transport', () => {
     const stream = await transport.events(GET)()
     if (stream._tag === 'Left') throw new Error(stream.left.reason)
     let before = -1
-    // What the sockets of both sides hold is all that can be sent.
+    // No more can be sent than the buffers of both sockets hold.
     await expect
       .poll(
         () => {
