@@ -1,7 +1,6 @@
 /**
  * Training of an agent as it is: a program that asks a chat API. Put yours in the place of `agent`.
  */
-
 import { capture } from '@tandem-rl/serve'
 import * as T from 'tandem-rl'
 import { gsm8kAnswerReward } from 'tandem-rl/rewards'

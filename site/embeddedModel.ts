@@ -1,5 +1,4 @@
 /** The model that comes with Tandem, in the files of a browser. */
-
 import { liveFiles } from '@tandem-rl/host'
 import { orThrow } from 'tandem-rl'
 import { EMBEDDED_MODEL } from '../src/live/embeddedModel.js'

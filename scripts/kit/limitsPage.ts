@@ -1,5 +1,4 @@
 /** The page of limits: largest sizes of requests, files, settings and options, from the code. */
-
 import { GGUF_LIMITS } from '@tandem-rl/gguf'
 import { LARGE_BODIES, SMALL_BODY } from '@tandem-rl/host'
 import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'

@@ -5,7 +5,6 @@
  *     npm run make -- viewPictures /tmp/pictured
  *     npm run make -- viewPictures /tmp/pictured lab chat
  */
-
 import { basename } from 'node:path'
 import { orThrow } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'

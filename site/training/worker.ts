@@ -1,5 +1,4 @@
 /** The worker of the page: it starts the engine, trains, saves to the browser's files and reports. */
-
 import { liveFiles } from '@tandem-rl/host'
 import { engineReport, type SelectOptions, selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { FailureError, orThrow, type RunEvent, runFolder, train } from 'tandem-rl'

@@ -1,5 +1,4 @@
 /** Versioned weight updates from the trainer to the policy. */
-
 import type { WeightFailure } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,7 +1,6 @@
 /**
  * A client of a remote engine: the same requests as `LLMEngine`, and control calls that may fail.
  */
-
 import type { AdapterWeights, EngineInfo, LLMEngine, PauseMode, WeightSource } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 

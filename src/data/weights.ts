@@ -1,5 +1,4 @@
 /** Moving weights from the trainer to whoever samples. */
-
 import type { WeightFailure } from '@tandem-rl/text'
 import type * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Shared options of environments with one right answer: episode length and rewards. */
-
 import type { Task } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction } from '../data/policy.js'

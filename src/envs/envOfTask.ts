@@ -1,5 +1,4 @@
 /** Environments of one given task, for servers that score completions of other programs. */
-
 import type { Task } from '@tandem-rl/text'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { type TaskSource, taskList } from '../data/task.js'

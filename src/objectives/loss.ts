@@ -1,5 +1,4 @@
 /** The contract of losses, and the one way to define them. */
-
 import { checkOptions, exportOf, type Json, type ModuleExport } from '@tandem-rl/base'
 import type * as tf from '@tensorflow/tfjs-core'
 import { add } from '@tensorflow/tfjs-core'

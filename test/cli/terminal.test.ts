@@ -1,5 +1,4 @@
 /** Text from elsewhere on a terminal: nothing that the terminal would obey. */
-
 import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'

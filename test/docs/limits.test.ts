@@ -1,5 +1,4 @@
 /** `docs/limits.md` has every limit of the code, and each limit holds at its value and above it. */
-
 import { readFileSync } from 'node:fs'
 import { jsonSizeProblem, keyFromSeed, sizeProblem } from '@tandem-rl/base'
 import { arenaConfig } from '@tandem-rl/games'

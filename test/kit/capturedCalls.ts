@@ -1,5 +1,4 @@
 /** Captured calls for tests: written by hand, or drawn as an agent with branches makes them. */
-
 import type { CapturedCall, CapturedCompletion, CapturedSession } from '@tandem-rl/text'
 import fc from 'fast-check'
 

@@ -1,5 +1,4 @@
 /** Many clients at once, of which some drop: for a server over any engine. */
-
 import type { HttpServer } from '@tandem-rl/host'
 import type { LLMEngine } from '@tandem-rl/text'
 import { expect } from 'vitest'

@@ -2,7 +2,6 @@
  * Cases of `engineSuite`: requests that end from outside, pauses, failures, weights, adapters,
  * shared prompts.
  */
-
 import type { GeneratedToken, GenerationRequest } from '@tandem-rl/text'
 import { expect, it } from 'vitest'
 import { type Generated, generateAll } from '../../src/modules/generation/generateAll.js'

@@ -2,7 +2,6 @@
  * An engine that answers with the events that a test writes down: right ones, wrong ones, or none
  * at all.
  */
-
 import type { FinishReason, GeneratedToken, GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import { right } from 'fp-ts/lib/Either.js'
 import type { EngineAbilities, EngineClient } from '../../src/data/engineClient.js'

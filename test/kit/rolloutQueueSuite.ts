@@ -2,7 +2,6 @@
  * The conformance suite of logs of a shared queue: the queue on a log equals the pure one, for any
  * clients and faults.
  */
-
 import { type Json, orThrow } from '@tandem-rl/base'
 import {
   type GroupQueueState,

@@ -1,5 +1,4 @@
 /** Servers for tests: over a scripted engine, without a socket or on a real one. */
-
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { type HttpServer, type HttpServerOptions, liveHttpServer } from '@tandem-rl/host'
 import { chatTemplate, type LLMEngine, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'

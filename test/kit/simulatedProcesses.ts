@@ -1,5 +1,4 @@
 /** Processes and the server of a queue in simulated time, which can be paused and killed. */
-
 import type { Timers } from '@tandem-rl/base'
 import { memoryQueueLog, type QueueFailure, type QueueLog } from '@tandem-rl/cluster'
 import type * as E from 'fp-ts/lib/Either.js'

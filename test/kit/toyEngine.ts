@@ -2,7 +2,6 @@
  * The engine over the toy model as `engineSuite` asks for it: for this thread, or for another one
  * under its name in this module.
  */
-
 import type { LLMEngine } from '@tandem-rl/text'
 import { right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

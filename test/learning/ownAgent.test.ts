@@ -2,7 +2,6 @@
  * Agents that people have, trained as they are: the AI SDK, OpenAI's Agents SDK, LangGraph,
  * Anthropic's SDK, and a process. Their reward rises, and only what the model sampled is trained.
  */
-
 import { type CapturedSession, type OpenAgent, sessionTrajectories } from '@tandem-rl/text'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type CaptureAgentOptions, capture } from '../../packages/serve/src/capture/agent.js'

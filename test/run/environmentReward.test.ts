@@ -1,5 +1,4 @@
 /** The signal of groups: the environment's reward, before length and KL penalties. */
-
 import { capture } from '@tandem-rl/serve'
 import { describe, expect, it } from 'vitest'
 import * as T from '../../src/index.js'

@@ -1,5 +1,4 @@
 /** The pass of the reference model: its time is a phase, and it can be skipped at coefficient 0. */
-
 import { capture } from '@tandem-rl/serve'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Evaluations of finite data sets, and of tasks that a run also trains on. */
-
 import { capture } from '@tandem-rl/serve'
 import { History, message } from '@tandem-rl/text'
 import fc from 'fast-check'

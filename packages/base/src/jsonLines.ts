@@ -1,5 +1,4 @@
 /** JSON Lines: one JSON value on each line of a text, or of a file of any size. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { ByteSource } from './byteSource.js'
 import type { FileFailure } from './failure.js'

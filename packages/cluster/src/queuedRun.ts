@@ -1,7 +1,6 @@
 /**
  * Distributed runs: workers play the rollouts, and a shared queue replaces the run's own collector.
  */
-
 import { checkOptions, differingSettings, type Json, orThrow, refuse } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** `GET /metrics`: the engine's counters in Prometheus's text format, under vLLM's names. */
-
 import type { EngineMetrics, FinishReason, Histogram } from '@tandem-rl/text'
 import { AggregatorRegistry } from 'prom-client'
 

@@ -1,5 +1,4 @@
 /** Access by API key and origin. */
-
 import { isAuthorized } from '@tandem-rl/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** The run viewer: a page and its API over run folders. */
-
 import { errorMessage, type Files, type Json, jsonSizeProblem, parseJsonAs } from '@tandem-rl/base'
 import { readBodyBytes } from '@tandem-rl/host'
 import { table } from '@tandem-rl/text'

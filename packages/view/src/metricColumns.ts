@@ -1,5 +1,4 @@
 /** Step records as columns: one value per step for each metric, and the phases of the steps. */
-
 import { ownValue } from '@tandem-rl/base'
 import type { EvaluationRecord, StepRecord } from 'tandem-rl/run'
 import type { MetricsAnswer, PhasesAnswer } from './protocol.js'

@@ -1,5 +1,4 @@
 /** The comparison of two checkpoints on held-out tasks. */
-
 import { countOf, meanInterval } from '@tandem-rl/base'
 import type { EvaluationResult, Evaluator } from 'tandem-rl'
 import { evaluationKey } from 'tandem-rl/run'

@@ -1,5 +1,4 @@
 /** Forks of a rollout: other continuations from one of its tokens. */
-
 import { child, FailureError, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

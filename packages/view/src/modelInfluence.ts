@@ -1,5 +1,4 @@
 /** The rollouts whose gradients move a token's log-probability most, to first order. */
-
 import { gatherLogProbs, valueAndGrad } from '@tandem-rl/tfjs-onnxruntime'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'

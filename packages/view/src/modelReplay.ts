@@ -1,5 +1,4 @@
 /** A step of a run, repeated from a checkpoint with settings changed. */
-
 import { orThrow } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { AnyRun, CompletionEntries } from 'tandem-rl'

@@ -1,5 +1,4 @@
 /** Token ids for requests about models: of rollouts, and of conversations. */
-
 import { orThrow } from '@tandem-rl/base'
 import { encodeRendered, History, message, render } from '@tandem-rl/text'
 import type { ModelText } from 'tandem-rl'

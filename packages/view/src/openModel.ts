@@ -1,5 +1,4 @@
 /** A run that is open for its checkpoints: its recipe's parts, and an engine with their weights. */
-
 import { type Files, type Json, orThrow } from '@tandem-rl/base'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import type { AnyRun, Pretrained } from 'tandem-rl'

@@ -1,5 +1,4 @@
 /** The rollouts of a run, from its log or from memory. */
-
 import { type Files, type OpenFile, orThrow } from '@tandem-rl/base'
 import { fileTimes } from '@tandem-rl/host'
 import type { TrajectoryRecord } from 'tandem-rl/run'

@@ -1,5 +1,4 @@
 /** The numbers of rollouts, added up turn by turn. */
-
 import { ownValue } from '@tandem-rl/base'
 import type { TrajectoryRecord } from 'tandem-rl/run'
 import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'

@@ -1,5 +1,4 @@
 /** A run that is open in the viewer. */
-
 import type { Files } from '@tandem-rl/base'
 import type { RunReader, RunRecords } from 'tandem-rl/run'
 import type { RunNote } from './notes.js'

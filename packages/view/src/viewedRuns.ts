@@ -1,5 +1,4 @@
 /** The runs of some folders, with the answers about each. */
-
 import { errorMessage, type Files } from '@tandem-rl/base'
 import { type RunReader, readRun } from 'tandem-rl/run'
 import { type FoundLog, logInFile, logsInFolder } from './foreign/readers.js'

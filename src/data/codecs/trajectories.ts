@@ -7,7 +7,6 @@
  * appending. NaN and infinities are strings in numeric leaves; -0 is written `-0`; values that JSON
  * does not have are marked (`encodeValue`).
  */
-
 import {
   type ByteSource,
   type FileFailure,

@@ -7,7 +7,6 @@
  * if all of it is text, and otherwise JSON as in `encodeValue`. The schema is in the footer under
  * `tandem`.
  */
-
 import {
   type ByteSource,
   type FormatFailure,

@@ -1,5 +1,4 @@
 /** The elements of leaves, which are the values in one line of a file of trajectories. */
-
 import type { Json } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** YAML text from outside, as plain JSON data. */
-
 import { errorMessage, type Json } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Document } from 'yaml'

@@ -1,5 +1,4 @@
 /** Conversion of rows to tasks, shared by all datasets. */
-
 import { type RowFailure, rowFailure } from '@tandem-rl/base'
 import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The weights that an engine serves: base weights with a version, and adapters by name. */
-
 import type { AdapterWeights, WeightFailure } from '@tandem-rl/text'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Complete answers of an engine, for callers that do not stream. */
-
 import type {
   FinishReason,
   GeneratedToken,

@@ -1,5 +1,4 @@
 /** The computation of a prompt, in pieces, for all completions that start with it. */
-
 import type { GenerationFailure, PromptTokenLogProb } from '@tandem-rl/text'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { Params } from '../transformer/params.js'

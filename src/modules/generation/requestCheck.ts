@@ -1,5 +1,4 @@
 /** Checks of requests before they run. */
-
 import type { EngineInfo, GenerationFailure, GenerationRequest } from '@tandem-rl/text'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import { checkSampling, type SamplingLimits, samplingParams } from './sampling/params.js'

@@ -1,5 +1,4 @@
 /** A request inside the engine: its completions, events and measurements. */
-
 import type {
   FinishReason,
   GeneratedToken,

@@ -1,7 +1,6 @@
 /**
  * The gate in front of a client's requests: it holds and counts them, and adds the serving weights.
  */
-
 import type { GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import type { EngineClient, ServingWeights } from '../../data/engineClient.js'
 

@@ -1,5 +1,4 @@
 /** Advantages as functions of batches. */
-
 import type { Json } from '@tandem-rl/base'
 import type * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, GroupEntry, ReturnsEntry, RowIdentity } from '../../data/batch.js'

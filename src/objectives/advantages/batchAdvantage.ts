@@ -1,5 +1,4 @@
 /** Conversion of estimators on arrays to functions of batches. */
-
 import { checkOptions, type Json, meanOf, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { AdvantageEntry } from '../../data/batch.js'

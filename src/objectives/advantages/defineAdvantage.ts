@@ -1,5 +1,4 @@
 /** Advantages of one's own: functions of arrays, and functions of batches. */
-
 import { checkOptions, type Json } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { AdvantageEntry } from '../../data/batch.js'

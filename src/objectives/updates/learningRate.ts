@@ -1,5 +1,4 @@
 /** The learning rate that an optimizer is configured with. */
-
 import { type Json, notAWeight, refuse, type Schedule } from '@tandem-rl/base'
 import type { Optimizer } from './optimizer.js'
 

@@ -1,5 +1,4 @@
 /** Builds a policy-gradient run of the user's own agent. */
-
 import { checkOptions, child, type Json, keyFromSeed, orThrow, refuse, visibleText } from '@tandem-rl/base'
 import { harmless } from '@tandem-rl/base/host'
 import type { AgentModel, CapturedAgent, LLMEngine, OpenAgent, Task } from '@tandem-rl/text'

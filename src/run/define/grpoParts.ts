@@ -1,5 +1,4 @@
 /** The parts of a run that settings determine. */
-
 import type { Task } from '@tandem-rl/text'
 import type { Without } from '../../data/needs.js'
 import type { HistoryPrompt } from '../../data/policy.js'

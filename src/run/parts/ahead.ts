@@ -1,5 +1,4 @@
 /** Asynchronous sampling: groups are played while the learner trains, within a staleness limit. */
-
 import { cell, type Json, type Key, orThrow } from '@tandem-rl/base'
 import type { WeightFailure } from '@tandem-rl/text'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'

@@ -1,5 +1,4 @@
 /** Batches collected from an environment, alternating with training or overlapped with it. */
-
 import { type Json, type Key, keyFromSeed, orThrow } from '@tandem-rl/base'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

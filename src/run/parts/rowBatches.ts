@@ -1,5 +1,4 @@
 /** Batches of data set rows, for runs that train without sampling. */
-
 import {
   checkOptions,
   describe,

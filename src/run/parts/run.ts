@@ -1,5 +1,4 @@
 /** The parts of a training run, and the checks that they fit together. */
-
 import {
   checkOptions,
   type Failure,

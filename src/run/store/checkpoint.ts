@@ -1,7 +1,6 @@
 /**
  * Checkpoints: everything a run needs to resume exactly, in one folder that is written atomically.
  */
-
 import {
   type Digest,
   type FileFailure,

@@ -2,7 +2,6 @@
  * Checkpoints of a custom training loop: model, optimizer and step in one folder, in the format of
  * run checkpoints.
  */
-
 import { checkOptions, type FileFailure, type Files, type Json, refuse } from '@tandem-rl/base'
 import { liveDigest } from '@tandem-rl/base/host'
 import { liveFiles } from '@tandem-rl/host'

@@ -1,5 +1,4 @@
 /** The folder of a run: its layout, and functions to create, open, read and append to it. */
-
 import { type Digest, type FileFailure, type Files, type Json, parseJsonAs, type RunningDigest } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

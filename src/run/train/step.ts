@@ -1,5 +1,4 @@
 /** One step of a run: collect, train, push the new weights to the policy, and record the step. */
-
 import { type Clock, type Json, orThrow } from '@tandem-rl/base'
 import { residentBytes } from '@tandem-rl/base/host'
 import { engineReport } from '@tandem-rl/tfjs-onnxruntime'

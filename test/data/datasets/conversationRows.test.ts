@@ -1,5 +1,4 @@
 /** Rows of conversations and of preference pairs: what is wrong with those of another form. */
-
 import { parseJsonLines } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** Fingerprints of formulas, and what threads make of them. */
-
 import { liveThreads } from '@tandem-rl/host'
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'

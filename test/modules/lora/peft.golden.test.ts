@@ -1,5 +1,4 @@
 /** Adapters that PEFT wrote: the model computes with them here what it computed there. */
-
 import { liveFiles } from '@tandem-rl/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,4 @@
 /** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
-
 import { shortNumber } from '@tandem-rl/base'
 import { liveIds, liveTimers, print, printError } from '@tandem-rl/base/host'
 import { filesBelow, liveLocks } from '@tandem-rl/host'

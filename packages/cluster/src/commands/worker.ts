@@ -1,5 +1,4 @@
 /** `tandem worker RECIPE`: plays rollouts for a remote trainer, on engines served elsewhere. */
-
 import { describe } from '@tandem-rl/base'
 import { print, printError } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

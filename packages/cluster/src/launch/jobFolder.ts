@@ -1,5 +1,4 @@
 /** Run folders of jobs on a Ray cluster. */
-
 import { describe, FailureError, type Files, type Json, type Locks, orThrow, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { createRunFolder, type RunWriter, readRun, writeRun } from 'tandem-rl/run'

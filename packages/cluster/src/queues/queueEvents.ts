@@ -5,7 +5,6 @@
  * The function is pure, so all readers of the same events have the same queue. Clients number their
  * events, so an event that is sent twice because its answer was lost counts once.
  */
-
 import type { Json } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

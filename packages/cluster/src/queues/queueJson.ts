@@ -1,5 +1,4 @@
 /** Group queues as JSON, for checkpoints. */
-
 import { type FormatFailure, type Json, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** The queue between a trainer and its workers, in one or several processes. */
-
 import { checkOptions, type Ids, type Json, type Key, keyFromSeed, problemList, type Timers } from '@tandem-rl/base'
 import { liveIds, liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'

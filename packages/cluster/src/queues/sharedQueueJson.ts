@@ -1,5 +1,4 @@
 /** Conversions between shared queues, their events, and text. */
-
 import { type FormatFailure, type Json, parseJson, problemList } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Plays the rollout of a lease. */
-
 import { child, type Json, type Key } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Env } from 'tandem-rl'

@@ -2,7 +2,6 @@
  * The trainer's side of a shared queue: adds tasks, returns batches of whole groups, and tracks
  * outcomes for checkpoints.
  */
-
 import {
   ABORTED,
   type Cell,

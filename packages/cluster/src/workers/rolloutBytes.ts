@@ -1,5 +1,4 @@
 /** Conversions between rollouts and bytes, for the transfer from worker to trainer. */
-
 import type { FormatFailure } from '@tandem-rl/base'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

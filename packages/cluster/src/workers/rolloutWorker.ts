@@ -1,5 +1,4 @@
 /** A worker: takes rollouts from a shared queue, plays them and returns them. */
-
 import {
   ABORTED,
   type Changing,

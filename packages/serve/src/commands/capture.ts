@@ -1,5 +1,4 @@
 /** `tandem capture`: a proxy in front of an engine that records agents' sessions. */
-
 import { basename } from 'node:path'
 import { countOf, type Failure, keyFromSeed, splitLogin } from '@tandem-rl/base'
 import type { CapturedSession, LLMEngine } from '@tandem-rl/text'

@@ -1,5 +1,4 @@
 /** The client of the server behind `tandem capture`. */
-
 import { liveTransport } from '@tandem-rl/host'
 import { vLLMClient } from 'tandem-rl/remote'
 import type { ConnectUpstream } from './capture.js'

@@ -1,5 +1,4 @@
 /** `tandem serve`: serves a model over HTTP with vLLM's protocol. */
-
 import { type Failure, keyFromSeed } from '@tandem-rl/base'
 import { liveMachine } from '@tandem-rl/base/host'
 import { isLoopback } from '@tandem-rl/host'

@@ -1,5 +1,4 @@
 /** `tandem serve --env`: environments in OpenEnv's form, and rewards for OpenRLHF. */
-
 import { child, keyFromSeed } from '@tandem-rl/base'
 import { CommandError, chosenRecipe, type EngineOptions, startEngine } from 'tandem-rl/command'
 import { openEnvApp } from '../openEnv/app.js'

@@ -1,5 +1,4 @@
 /** The engine of `tandem serve`. It runs on its own thread, so the server stays responsive. */
-
 import { type Failure, type FileFailure, fileFailure } from '@tandem-rl/base'
 import { liveFiles } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Shared parts of the serving commands: loading a model, keys, listening, graceful shutdown. */
-
 import { existsSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import type { SocketOptions } from '@tandem-rl/base'

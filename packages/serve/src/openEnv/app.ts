@@ -1,5 +1,4 @@
 /** A server of environments in OpenEnv's form: functions from requests and frames to responses. */
-
 import { checkOptions, type FrameReply, type FrameSession, type OpenFrames } from '@tandem-rl/base'
 import { SMALL_BODY } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'

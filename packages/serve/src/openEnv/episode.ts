@@ -1,5 +1,4 @@
 /** Environments in OpenEnv's form: episodes, frames and routes. */
-
 import { child, type Key, keyFromSeed, namedMessage } from '@tandem-rl/base'
 import { warnThrown } from '@tandem-rl/base/host'
 import { type Message, message, type Task, textOf } from '@tandem-rl/text'

@@ -2,7 +2,6 @@
  * The parts that the generating endpoints share: the model, the ids of requests, the length of
  * prompts.
  */
-
 import type { SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'

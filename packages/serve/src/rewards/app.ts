@@ -1,5 +1,4 @@
 /** A server of rewards in OpenRLHF's format, as a function from requests to responses. */
-
 import { checkOptions, child, type Key, namedMessage } from '@tandem-rl/base'
 import { warnThrown } from '@tandem-rl/base/host'
 import { message } from '@tandem-rl/text'

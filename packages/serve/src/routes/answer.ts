@@ -1,5 +1,4 @@
 /** Endpoints that sample: they answer whole, or as a stream of chunks. */
-
 import type { GenerationEvent } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ApiFailure, errorBody, jsonResponse, jsonTextResponse } from '../requests/failure.js'

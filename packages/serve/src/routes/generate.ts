@@ -1,5 +1,4 @@
 /** `POST /inference/v1/generate`: token ids in, token ids out. */
-
 import type { GeneratedToken } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

@@ -1,5 +1,4 @@
 /** Conversations of captured sessions as histories. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { History } from '../history/history.js'
 import { historyFromOpenAi } from '../history/openAiChat.js'

@@ -2,7 +2,6 @@
  * Detects conversations that continued with different tokens, with the reason and the position, so
  * that the cause can be fixed.
  */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { readArguments } from '../history/argumentText.js'
 import { type CallForest, commonStart, type LinkedCall } from './linking.js'

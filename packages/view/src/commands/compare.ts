@@ -1,5 +1,4 @@
 /** `tandem compare`: prints the differences of runs. */
-
 import { ownValue, shortNumber, textTable, visibleLine } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { Command, CommandError } from 'tandem-rl/command'

@@ -1,5 +1,4 @@
 /** `tandem view`: a page about runs, served on this computer. */
-
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { liveTimers, print, printError } from '@tandem-rl/base/host'

@@ -1,5 +1,4 @@
 /** The answers of the run viewer for commands, without a socket. */
-
 import { resolve } from 'node:path'
 import { liveTimers } from '@tandem-rl/base/host'
 import { liveFiles } from '@tandem-rl/host'

@@ -1,5 +1,4 @@
 /** Reader of the events of agents: `tandem agent run RECIPE --json`. */
-
 import { ownValue } from '@tandem-rl/base'
 import { textOf } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** Reader of captured sessions: JSON lines of `tandem capture` and `capture()`. */
-
 import { fileBytes } from '@tandem-rl/host'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Logs of other programs as rollouts. */
-
 import { type Failure, type Files, type Json, parseJsonAs } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Reader of TRL's completions: `completions/completions_00001.parquet` of `log_completions`. */
-
 import { fileBytes } from '@tandem-rl/host'
 import { readParquet } from '@tandem-rl/parquet'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** Target completions for word problems, made from GSM8K answer texts. */
-
 import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { finalAnswer } from '../gsm8k.js'

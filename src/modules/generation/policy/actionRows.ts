@@ -1,5 +1,4 @@
 /** Converts an engine's answers to rows of an action, after checking them. */
-
 import type { GeneratedToken, PromptLogProbs, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'

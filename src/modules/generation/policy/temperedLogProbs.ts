@@ -2,7 +2,6 @@
  * Checks that an engine reports the log-probabilities that a policy loss needs: at the temperature,
  * before cuts.
  */
-
 import type { SamplingParams } from '@tandem-rl/text'
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'

@@ -1,5 +1,4 @@
 /** Ranks and most probable tokens of a row, and log-probabilities of a prompt. */
-
 import type { GenerationFailure, LogProbsMode, PromptLogProbs, PromptTokenLogProb, TokenLogProb } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { keep, keptIds, NO_CUTS } from './cuts.js'

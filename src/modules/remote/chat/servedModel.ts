@@ -1,5 +1,4 @@
 /** Addresses and names of models on servers with OpenAI's API. */
-
 import { liveWebFetch } from '@tandem-rl/host'
 import { boundedList } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Converts answers of a server to events, after checking them against the request. */
-
 import type { FinishReason, GeneratedToken, GenerationEvent, GenerationRequest, PromptLogProbs } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import { knownModes, type ServerLogProbs } from '../../generation/policy/knownModes.js'

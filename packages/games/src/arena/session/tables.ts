@@ -1,5 +1,4 @@
 /** Finished games and their moves as Parquet files. */
-
 import type { PackageFailure } from '@tandem-rl/base'
 import { encodeParquet, type ParquetColumn } from '@tandem-rl/parquet'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
