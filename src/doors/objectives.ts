@@ -13,6 +13,13 @@ export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '
 export { masked } from '../data/tensorDict/masked.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
 export { type BatchLossOptions, batchLoss } from '../learners/batchLoss.js'
+export {
+  type LogProbGradient,
+  type RemoteLearnerOptions,
+  type RemoteStep,
+  type RemoteTrainer,
+  remoteLearner,
+} from '../learners/remoteLearner.js'
 export { NonFiniteLoss } from '../learners/steps/lossStep.js'
 export { type SFTRows, type SFTRowsOptions, sftRows } from '../learners/steps/sftRows.js'
 export type { Recompute } from '../learners/steps/stepGradients.js'

@@ -24,7 +24,7 @@ export {
   tinkerClient,
 } from '../tinker/client/tinkerClient.js'
 export type { ChunkLimits, LossRequest, TinkerSaveOptions, TinkerTrainer } from '../tinker/client/trainer.js'
-export { type ExactBackward, exactBackward, type LogProbGradient } from '../tinker/learner/exactRoute.js'
+export { type ExactBackward, exactBackward } from '../tinker/learner/exactRoute.js'
 export { type TinkerLearnerOptions, tinkerLearner } from '../tinker/learner/tinkerLearner.js'
 export { type TinkerPolicy, type TinkerPolicyOptions, tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
 export { type TokenPrices, tokenCosts } from '../tinker/learner/tokenCosts.js'

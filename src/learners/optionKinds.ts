@@ -5,4 +5,6 @@ export const LOCAL_LEARNER_COMPUTE_OPTIONS = "threads: number, microBatchTokens:
 export const LOCAL_LEARNER_OPTIONS = 'model: record, lora: record, loss: record, optimizer: record, key: record, passes: record, compute: record, offPolicy: record, choices: list'
 export const LOCAL_LEARNER_PASSES_OPTIONS = 'epochs: number, miniBatches: number, maxGradNorm: number'
 export const PAIR_BATCH_OPTIONS = 'maxTokens: number'
+export const REMOTE_LEARNER_OPTIONS = 'name: string, trainer: record, settings: record, loss: record, optimizer: record, key: record, passes: record, offPolicy: record'
+export const REMOTE_LEARNER_PASSES_OPTIONS = 'epochs: number, miniBatches: number'
 export const SFT_ROWS_OPTIONS = "tools: list, endOfTurn: string, maxTokens: number, tokenizer: record, template: record, from: 'tags' | 'spans'"

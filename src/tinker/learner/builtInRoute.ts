@@ -4,7 +4,7 @@ import type { LossRows } from '../../objectives/lossRows.js'
 import type { PolicyLossOptions } from '../../objectives/policyLoss.js'
 import { type GradientSums, undoFactors } from '../client/gradientSums.js'
 import type { Datum, LossConfig } from '../protocol/values.js'
-import { withInputs } from './policyGradients.js'
+import { withInputs } from './rowData.js'
 
 /** A loss of the server that equals a loss of ours. */
 export interface BuiltIn {

@@ -1,17 +1,12 @@
 /** Any loss of log-probabilities on a Tinker server: its gradient is computed here. */
 import { type Either, isLeft, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { LogProbGradient } from '../../learners/remoteLearner.js'
 import type { TinkerFailure } from '../client/calls.js'
 import { undoFactors } from '../client/gradientSums.js'
 import type { Pending } from '../client/pending.js'
 import { type TinkerTrainer, weightless } from '../client/trainer.js'
 import { type Datum, type ForwardBackwardOutput, floatTensor } from '../protocol/values.js'
-
-/** A loss of log-probabilities, and its derivative by each of them. */
-export interface LogProbGradient {
-  /** One row for each datum, one number for each token. */
-  readonly gradients: readonly ArrayLike<number>[]
-}
 
 /** A gradient that the server has accepted. */
 export interface ExactBackward<G extends LogProbGradient> {
