@@ -1,4 +1,4 @@
-/** A learner whose model is trained elsewhere, by a trainer that reads and adds up log-probabilities. */
+/** A learner whose model is trained elsewhere, by gradients of log-probabilities. */
 import {
   checkOptions,
   type Failure,
@@ -104,7 +104,7 @@ const check = ({ name, passes = {}, optimizer, loss, offPolicy = {} }: RemoteLea
 
 const isOwn = (failure: Failure): failure is LearnerFailure => failure._tag === 'LearnerFailure'
 
-/** The rows of a batch as a learner trains on them. Scores them on the trainer if an option needs it. */
+/** Corrects the rows of a batch. Scores them on the trainer if an option needs it. */
 const prepared = async (
   { trainer, loss, offPolicy: options = {} }: RemoteLearnerOptions,
   batch: TensorDict,

@@ -1,6 +1,4 @@
 /** Limits of requests of the Tinker protocol. `docs/limits.md` lists them. */
-import { MAX_LORA_RANK } from '../../modules/lora/config.js'
-
 export const TINKER_REQUEST_LIMITS = {
   /** Characters of an id, a path or a name. */
   name: 512,
@@ -22,7 +20,7 @@ export const TINKER_REQUEST_LIMITS = {
   /** Most probable tokens of each place of a prompt. */
   topTokens: 64,
   /** Rank of an adapter. */
-  rank: MAX_LORA_RANK,
+  rank: 4096,
   /** Seconds that a checkpoint is kept: ten years. */
   ttlSeconds: 10 * 366 * 86_400,
   /** Settings of Adam other than its betas. */

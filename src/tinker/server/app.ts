@@ -13,12 +13,14 @@ import {
 } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
+import { modelTrainer } from '../../learners/modelTrainer.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 
 import { TINKER_APP_OPTIONS } from '../optionKinds.js'
 import { REQUESTS } from '../protocol/jsonWire.js'
 import { PROTOBUF } from '../protocol/protobufWire.js'
 import { type DataPath, dataThread, jsonBodyAs, type RawBody, type RefusedBody, readData } from './bodies.js'
+import { MASKED_LOSSES } from './builtInLosses.js'
 import { makeCheckpoints } from './checkpoints.js'
 import {
   type Answer,
@@ -40,7 +42,6 @@ import { makeFutures } from './futures.js'
 import { allCheckpoints, runRoute, trainingRuns, weightsInfo } from './recordRoutes.js'
 import { makeSamplers, type ReportedSampler, type Samplers } from './samplers.js'
 import { cancelFutures, createSamplingSession, finishedFutures, sample, samplerInfo } from './samplingRoutes.js'
-import { makeArithmetic } from './trainer.js'
 import {
   createModel,
   forwardBackward,
@@ -297,7 +298,7 @@ const deskOf = (options: TinkerServerOptions): Desk => {
         {
           name,
           model,
-          trainer: makeArithmetic(model.config, limits.microBatchTokens),
+          trainer: modelTrainer(model, MASKED_LOSSES),
           samplers: samplers.get(model)!,
         },
       ] as const,

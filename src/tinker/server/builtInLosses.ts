@@ -1,25 +1,17 @@
 /** The losses that the server computes: sums over tokens, as the Tinker protocol defines them. */
-import { gatherLogProbs, stopGradient } from '@tandem-rl/tfjs-onnxruntime'
+import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import { rowLogits } from '../../learners/steps/readout.js'
-import type { StepLoss } from '../../learners/steps/stepGradients.js'
-import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { LossTerms, PlaceLoss, PlaceRows } from '../../learners/modelArithmetic.js'
 import type { LossRows } from '../../objectives/lossRows.js'
 import type { Datum, LossConfig } from '../protocol/values.js'
-
-/** The inputs of a loss, `[B, T]`, and its settings, `[B, 1]`. */
-interface LossTerms {
-  readonly logProbs: tf.Tensor
-  readonly input: (name: string) => tf.Tensor
-}
 
 interface BuiltInLoss {
   /** Inputs of each datum besides `target_tokens` and the optional `mask`. */
   readonly inputs: readonly string[]
   /** Settings with their defaults. */
   readonly settings: Readonly<Record<string, number>>
-  /** The loss of each token, `[B, T]`. */
-  readonly losses: (terms: LossTerms) => tf.Tensor
+  /** Its inputs are `[B, T]`, its settings `[B, 1]`. */
+  readonly losses: PlaceLoss
 }
 
 const ratio = ({ logProbs, input }: LossTerms): tf.Tensor => tf.exp(tf.sub(logProbs, input('logprobs')))
@@ -72,23 +64,10 @@ const LOSSES: Readonly<Record<string, BuiltInLoss>> = {
 /** The names of the losses. */
 const BUILT_IN_LOSSES: readonly string[] = Object.keys(LOSSES)
 
-/** The log-probabilities of the targets and the loss of each token, `[B, T]`. */
-export interface DatumMeasures {
-  readonly logProbs: tf.Tensor
-  readonly losses: tf.Tensor
-}
-
-/** The loss of a micro-batch as a function of the decoder's states. */
-export const builtInStepLoss =
-  (config: DecoderConfig, name: string): StepLoss<DatumMeasures> =>
-  (readout, rows) => {
-    const { mask, lists } = rows
-    const targets = tf.reshape(tf.cast(lists.targets!, 'int32'), [-1])
-    const logProbs = tf.reshape(gatherLogProbs(rowLogits(config, readout, rows), targets), mask.shape)
-    const each = LOSSES[name]!.losses({ logProbs, input: (list) => lists[list]! })
-    const losses = tf.mul(each, lists.mask!) // every row has one
-    return { value: tf.sum(losses), aux: { logProbs, losses } }
-  }
+/** The losses, without the tokens that the input `mask` leaves out. Every row has one. */
+export const MASKED_LOSSES: Readonly<Record<string, PlaceLoss>> = Object.fromEntries(
+  Object.entries(LOSSES).map(([name, { losses }]) => [name, (terms) => tf.mul(losses(terms), terms.input('mask'))]),
+)
 
 const datumProblem = (
   { tokens, inputs }: Datum,
@@ -151,13 +130,6 @@ const PADDING: Datum = { tokens: [0], inputs: {} }
 
 const powerOfTwo = (most: number): number => 2 ** Math.floor(Math.log2(Math.max(1, most)))
 
-/** Data in micro-batches of about `tokens` tokens. */
-interface MicroBatch {
-  readonly rows: LossRows
-  /** Rows behind these are padding, so that few sizes are compiled. */
-  readonly count: number
-}
-
 /**
  * Rows of a checked request, in micro-batches whose sizes are powers of two. The first token of a
  * datum is the prompt. Its other tokens follow as the completion, whose last place is not read.
@@ -169,7 +141,7 @@ export const lossRows = (
     lossConfig,
   }: { readonly data: readonly Datum[]; readonly lossFn: string; readonly lossConfig: LossConfig },
   tokens: number,
-): readonly MicroBatch[] => {
+): readonly PlaceRows[] => {
   const longest = data.reduce((most, datum) => Math.max(most, datum.tokens.length), 1)
   const width = Math.ceil(longest / LENGTH_STEP) * LENGTH_STEP
   const needed = powerOfTwo(data.length) < data.length ? 2 * powerOfTwo(data.length) : powerOfTwo(data.length)

@@ -6,12 +6,14 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { ADAPTER_CONFIG } from '../../modules/lora/peft.js'
-import { HEAD } from '../../modules/transformer/params.js'
 import { loraSchema } from '../protocol/jsonWire.js'
 import { type CheckpointPath, formatTinkerPath } from '../protocol/paths.js'
+import { OUTPUT_LAYER } from './clientModel.js'
 
 const INFO_FILE = 'tinker.json'
+
+/** The settings of an adapter, as in PEFT. */
+const ADAPTER_CONFIG = 'adapter_config.json'
 
 const infoSchema = z.object({
   base_model: z.string(),
@@ -91,7 +93,7 @@ const trained =
           files.readText(`${folder}/${ADAPTER_CONFIG}`),
           TE.map((text) => {
             const settings = parseJsonAs(targetsSchema, text)
-            const hasHead = E.isLeft(settings) || settings.right.target_modules.includes(HEAD)
+            const hasHead = E.isLeft(settings) || settings.right.target_modules.includes(OUTPUT_LAYER)
             return hasHead ? found : { ...found, lora: { ...found.lora!, train_unembed: false } }
           }),
           TE.orElse(() => TE.right(found)), // without the file, loading refuses the checkpoint

@@ -11,13 +11,13 @@ import {
   type Timers,
 } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
+import type { ModelTrainer } from '../../learners/modelTrainer.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import type { DataThread } from './bodies.js'
 import type { Checkpoints } from './checkpoints.js'
+import type { ClientModel } from './clientModel.js'
 import type { FutureResult, Futures } from './futures.js'
 import type { HostSampler, Samplers } from './samplers.js'
-import type { TrainedModel } from './trainedModel.js'
-import type { Trainer } from './trainer.js'
 import type { Turns } from './turns.js'
 
 /** A request that is not accepted. `user`: sending it again is no use. */
@@ -82,7 +82,7 @@ export const TINKER_LIMITS: TinkerLimits = {
 export interface Host {
   readonly name: string
   readonly model: Pretrained
-  readonly trainer: Trainer
+  readonly trainer: ModelTrainer
   readonly samplers: Samplers
 }
 
@@ -98,7 +98,7 @@ interface Session {
 export interface ModelEntry {
   readonly sessionId: string
   readonly host: Host
-  readonly model: TrainedModel
+  readonly model: ClientModel
   readonly turns: Turns
 }
 

@@ -5,7 +5,8 @@
 import type { EngineMetrics, GenerationFailure, GenerationRequest, LLMEngine } from '@tandem-rl/text'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
-import { collectEvents, type Generated } from '../../modules/generation/generateAll.js'
+import type { TrainedWeights } from '../../learners/modelTrainer.js'
+import { type Generated, generateAll } from '../../modules/generation/generateAll.js'
 import type { EngineLimits } from '../../modules/generation/llmEngine.js'
 import { modelEngine } from '../../modules/generation/modelEngine.js'
 import { adapterWeights } from '../../modules/lora/weights.js'
@@ -13,7 +14,6 @@ import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { sharedParams } from '../../modules/pretrained/sharedParams.js'
 import type { Params } from '../../modules/transformer/params.js'
 import type { SampleResult, TopTokens } from '../protocol/values.js'
-import type { Snapshot } from './trainedModel.js'
 
 /** Something to sample with. */
 export interface HostSampler {
@@ -35,7 +35,7 @@ export interface ReportedSampler {
 export interface Samplers {
   readonly base: HostSampler
   /** Errors: `Left` for an adapter that does not fit. The snapshot belongs to the sampler. */
-  readonly open: (name: string, snapshot: Snapshot) => Promise<E.Either<string, HostSampler>>
+  readonly open: (name: string, snapshot: TrainedWeights) => Promise<E.Either<string, HostSampler>>
   /** Reads the metrics of the engine of the base model and its adapters, which is started. */
   readonly metrics: () => Promise<Omit<ReportedSampler, 'model'>>
   readonly close: () => Promise<void>
@@ -59,8 +59,8 @@ export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): 
   const sampling = (engine: () => LLMEngine, adapter: string | null, release: HostSampler['release']): HostSampler => ({
     generate: async (request, signal) => {
       if (isClosed) return E.left({ _tag: 'GenerationFailure', kind: 'closed', reason: CLOSED })
-      const events = engine().generate({ ...request, adapter, cacheSalt: adapter ?? '' }, { signal })
-      return collectEvents(events, request.sampling.n)
+      const [answer] = await generateAll(engine(), [{ ...request, adapter, cacheSalt: adapter ?? '' }], { signal })
+      return answer!
     },
     release,
   })

@@ -4,6 +4,7 @@ import { liveFiles } from '@tandem-rl/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
+import type { TrainedWeights } from '../../learners/modelTrainer.js'
 import { samplingParams } from '../../modules/generation/sampling/params.js'
 import { loadAdapter } from '../../modules/lora/peft.js'
 import { loadWeights, makeParams } from '../../modules/pretrained/pretrained.js'
@@ -27,7 +28,6 @@ import {
 } from './desk.js'
 import type { FutureResult } from './futures.js'
 import { sampleResultOf } from './samplers.js'
-import type { Snapshot } from './trainedModel.js'
 
 type Bodies = { readonly [K in keyof typeof REQUESTS]: z.infer<(typeof REQUESTS)[K]> }
 
@@ -63,7 +63,7 @@ const makeRoom = async (desk: Desk): Promise<void> => {
 export const addSampler = async (
   desk: Desk,
   about: SamplerAbout,
-  snapshot: Snapshot,
+  snapshot: TrainedWeights,
 ): Promise<E.Either<string, void>> => {
   await closeSampler(desk, about.id)
   await makeRoom(desk)
@@ -74,7 +74,7 @@ export const addSampler = async (
 }
 
 /** The weights of a checkpoint. */
-const snapshotAt = async (desk: Desk, modelPath: string): Promise<Answer<{ snapshot: Snapshot; host: Host }>> => {
+const snapshotAt = async (desk: Desk, modelPath: string): Promise<Answer<{ snapshot: TrainedWeights; host: Host }>> => {
   const path = parseTinkerPath(modelPath)
   if (path === undefined)
     return refusedWith(400, `model_path must be tinker://MODEL/sampler_weights/NAME, got ${modelPath}`)

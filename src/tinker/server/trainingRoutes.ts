@@ -3,7 +3,6 @@ import { describe, type Failure } from '@tandem-rl/base'
 import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
-import { formatBytes } from '../../learners/memoryEstimate.js'
 import { forwardBackwardOutputJson, type REQUESTS, type TinkerLora } from '../protocol/jsonWire.js'
 import {
   type CheckpointKind,
@@ -15,6 +14,7 @@ import {
 import { encodeForwardBackwardOutput } from '../protocol/protobufWire.js'
 import type { ForwardBackwardRequest } from '../protocol/values.js'
 import { lossProblem } from './builtInLosses.js'
+import { adapterSettings, clientModel } from './clientModel.js'
 import {
   type Answer,
   closeModel,
@@ -32,7 +32,6 @@ import {
 } from './desk.js'
 import type { FutureResult } from './futures.js'
 import { addSampler } from './samplingRoutes.js'
-import { adapterSettings, trainedModel, trainingBytes } from './trainedModel.js'
 import { makeTurns } from './turns.js'
 
 type Bodies = { readonly [K in keyof typeof REQUESTS]: z.infer<(typeof REQUESTS)[K]> }
@@ -50,21 +49,13 @@ interface NewModel {
 const modelIdOf = ({ sessionId, number }: Pick<NewModel, 'sessionId' | 'number'>): string =>
   `${sessionId}:train:${number}`
 
-/** Bytes up to which free memory is not looked at. */
-const SMALL_MODEL = 64 * 2 ** 20
-
 /** Makes a model. Errors: an adapter that the model cannot have, and too many models. */
 const addModel = (desk: Desk, about: NewModel): Answer<ModelEntry> => {
   const { host, lora, sessionId } = about
   const settings = lora === null ? null : adapterSettings(host.model.config, lora)
   if (settings !== null && E.isLeft(settings)) return refusedWith(400, settings.left)
-  const needed = trainingBytes(host.model.config, settings?.right ?? null)
-  if (E.isLeft(needed)) return refusedWith(400, needed.left)
-  const free = desk.world.memory.free()
-  if (needed.right > SMALL_MODEL && needed.right > free) {
-    const reason = `training it takes about ${formatBytes(needed.right)} of memory, and ${formatBytes(free)} are free`
-    return refusedWith(400, `${reason}: choose a smaller rank, or unload a model`)
-  }
+  const problem = host.trainer.problem(settings?.right ?? null, desk.world.memory.free())
+  if (problem !== undefined) return refusedWith(400, problem)
   if (desk.models.size >= desk.limits.models)
     return refusedWith(429, `${desk.limits.models} models are trained already: unload one`)
   const id = modelIdOf(about)
@@ -72,12 +63,12 @@ const addModel = (desk: Desk, about: NewModel): Answer<ModelEntry> => {
     sessionId,
     host,
     turns: makeTurns(desk.world.timers, desk.limits),
-    model: trainedModel({
+    model: clientModel({
       id,
       baseModel: host.name,
-      model: host.model,
       trainer: host.trainer,
       lora: settings === null ? null : { request: lora!, settings: settings.right },
+      microBatchTokens: desk.limits.microBatchTokens,
     }),
   }
   desk.models.set(id, entry)
@@ -184,7 +175,7 @@ const save = async (
   path: CheckpointPath,
   { model, ttlSeconds }: Pick<ModelEntry, 'model'> & { readonly ttlSeconds: number | null },
 ): Promise<E.Either<Failure, void>> => {
-  const files = path.kind === 'weights' ? model.trainingFiles() : model.weightFiles()
+  const files = model.files(path.kind === 'weights' ? 'training' : 'weights')
   return desk.checkpoints.save(path, { base_model: model.baseModel, lora: model.lora, ttlSeconds }, files)()
 }
 
