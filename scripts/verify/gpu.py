@@ -6,6 +6,7 @@ part that fails does not stop the next. Variables, with their defaults:
     GPU_DEVICE   cuda; cpu tries the program without a GPU
     GPU_PARTS    "card train:0.6B:bfloat16 webgpu check train:0.6B:float32 train:1.7B:bfloat16"
     GPU_SECONDS  480, after which no part starts or continues
+    GPU_TRAIN_SECONDS, GPU_CHECK_SECONDS   240 and 200, limits of `tandem train` and `tandem tinker check`
     GPU_STEPS    12 steps of a training
     GPU_PROMPTS, GPU_GROUP, GPU_WORDS, GPU_TOKENS   16 prompts, 8 completions of each, 48 words of a
                  prompt, 128 tokens of a completion
@@ -13,8 +14,9 @@ part that fails does not stop the next. Variables, with their defaults:
     GPU_MICRO    32 sequences that the server trains at a time
     GPU_HIDDEN   "256 512", hidden sizes of the part webgpu
     GPU_TANDEM   "node dist/cli/tandem.js"
+    GPU_PORT     8745, of the server
     GPU_BENCH    the command of bench/gpu.ts
-    OUT          a folder for figures.jsonl, logs and metrics. Default: a temporary one
+    OUT          a folder for figures.jsonl and logs.tar.gz. Default: a temporary one
 
 Figures are JSON lines.
 """
@@ -27,6 +29,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -37,8 +40,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "gpu"
 ROOT = HERE.parent.parent.parent
-PORT = 8745
-URL = f"http://127.0.0.1:{PORT}"
 TIMING = re.compile(r"\(timing\)\s+process_\w+\((\w+)[^)]*\)\s+took\s+([\d.]+)s")
 BENCH = "node --import tsx --import ./bench/built.mjs bench/gpu.ts"
 PARTS = "card train:0.6B:bfloat16 webgpu check train:0.6B:float32 train:1.7B:bfloat16"
@@ -49,8 +50,11 @@ def setting(name, default):
 
 
 DEVICE = setting("DEVICE", "cuda")
+PORT = setting("PORT", 8745)
+URL = f"http://127.0.0.1:{PORT}"
 OUT = Path(os.environ.get("OUT") or tempfile.mkdtemp(prefix="gpu-figures-"))
 WORK = Path(tempfile.mkdtemp(prefix="gpu-work-"))
+LOGS = WORK / "logs"
 END = time.monotonic() + setting("SECONDS", 480.0)
 TANDEM = shlex.split(setting("TANDEM", "node dist/cli/tandem.js"))
 
@@ -85,20 +89,22 @@ def environment():
 
 def run(command, name, limit):
     """Runs a command and returns its output. Throws with its last lines if it fails."""
-    log = OUT / f"{name}.log"
+    log = LOGS / f"{name}.log"
     with log.open("wb") as file:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment(), stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            code = process.wait(left(limit))
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
+            end = f"exit code {process.wait(left(limit))}"
+        except subprocess.TimeoutExpired as error:
+            end = f"stopped after {error.timeout:.0f} s"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     text = log.read_text(errors="replace")
-    if code != 0:
-        raise RuntimeError(f"{name}: exit code {code}: {text[-1500:]}")
+    if end != "exit code 0":
+        raise RuntimeError(f"{name}: {end}: {text[-1500:]}")
     return text
 
 
@@ -135,7 +141,7 @@ def write_uv():
 @contextmanager
 def skyrl(model, name, config):
     """Runs the server and yields its log. Fails if it does not load the model in time."""
-    log = OUT / f"{name}.log"
+    log = LOGS / f"{name}.log"
     place = WORK / name
     place.mkdir()
     arguments = {
@@ -196,7 +202,7 @@ def middle(numbers):
 
 
 def server_seconds(log, steps):
-    """Median seconds of each kind of request in a step, of the server's own log, without the first two steps."""
+    """Medians over steps after the second: seconds of each kind of request in the server's log, and batches of sampling."""
     requests = TIMING.findall(log.read_text(errors="replace"))
     ends = [i for i, (kind, _) in enumerate(requests) if kind == "optim_step"][-steps:]
     sums = []
@@ -204,6 +210,8 @@ def server_seconds(log, steps):
         step = {}
         for kind, seconds in requests[start + 1 : end + 1]:
             step[kind] = step.get(kind, 0) + float(seconds)
+            if kind == "sample":
+                step["sample_batches"] = step.get("sample_batches", 0) + 1
         sums.append(step)
     kinds = sorted({kind for step in sums for kind in step})
     return {kind: middle([step.get(kind, 0) for step in sums]) for kind in kinds}
@@ -250,6 +258,7 @@ def train(shape, dtype):
         *["--steps", str(steps), "--prompts", str(prompts), "--group", str(group)],
         *["--max-new-tokens", str(setting("TOKENS", 128)), "--set", f"promptWords={setting('WORDS', 48)}"],
         *["--learning-rate", str(setting("RATE", 2e-5)), "--set", "learner.maxGradNorm=off"],
+        *["--set", 'learner.optimizerOptions={"beta2":0.95}'],  # in bfloat16, 0.999 is 1
         *["--eval-every", "1000", "--checkpoint-every", "1000"],
     ]
     started = time.monotonic()
@@ -259,10 +268,10 @@ def train(shape, dtype):
         failure = None
         try:
             run(command, f"train-{name}", setting("TRAIN_SECONDS", 240.0))
-        except (subprocess.TimeoutExpired, RuntimeError) as error:
+        except RuntimeError as error:
             failure = str(error)[-1500:]
         text = metrics.read_text() if metrics.exists() else ""
-        (OUT / f"metrics-{name}.jsonl").write_text(text)
+        (LOGS / f"metrics-{name}.jsonl").write_text(text)
         lines = [line for line in map(json.loads, text.splitlines()) if line["type"] == "step"]
         if not lines:
             raise RuntimeError(failure or "no step ended")
@@ -280,7 +289,7 @@ def check():
     }
     started = time.monotonic()
     with skyrl(model, "server-check", config):
-        text = run(TANDEM + ["tinker", "check", URL, "--base-model", str(model)], "check", 200)
+        text = run(TANDEM + ["tinker", "check", URL, "--base-model", str(model)], "check", setting("CHECK_SECONDS", 200.0))
     table = text[text.index("\ncheck ") + 1 :].splitlines()
     emit("check", seconds=round(time.monotonic() - started, 1), table=[re.sub(r" {2,}", " | ", row) for row in table])
 
@@ -294,7 +303,7 @@ def webgpu():
                 try:
                     text = run([*bench, *row], f"webgpu-{work}-{device}-{hidden}", 60)
                     emit("webgpu", **json.loads(text[text.index('{"program"') :].splitlines()[0]))
-                except (RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
+                except (RuntimeError, ValueError) as error:
                     emit("webgpu", work=work, device=device, hidden=int(hidden), failure=str(error)[-1500:])
 
 
@@ -310,6 +319,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the servers
     parts = {"card": card, "train": train, "check": check, "webgpu": webgpu}
     OUT.mkdir(parents=True, exist_ok=True)
+    LOGS.mkdir()
     failed = 0
     for text in setting("PARTS", PARTS).split():
         name, *arguments = text.split(":")
@@ -321,6 +331,8 @@ def main():
             failed += 1
             traceback.print_exc()
             emit(text, failure=str(error)[-2500:], seconds=round(time.monotonic() - started, 1))
+        with tarfile.open(OUT / "logs.tar.gz", "w:gz") as archive:
+            archive.add(LOGS, "logs")
         emit("end", of=text, seconds=round(time.monotonic() - started, 1))
     sys.exit(1 if failed else 0)
 

@@ -26,7 +26,7 @@ TEMPLATE = (
 
 #                      hidden, layers, heads, key-value heads, feed-forward, vocabulary, tied
 SHAPES = {
-    "tiny": (256, 4, 4, 2, 768, 8192, True),
+    "tiny": (256, 2, 4, 2, 768, 4096, True),
     "0.6B": (1024, 28, 16, 8, 3072, 151936, True),
     "1.7B": (2048, 28, 16, 8, 6144, 151936, True),
     "4B": (2560, 36, 32, 8, 9728, 151936, True),
