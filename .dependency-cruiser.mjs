@@ -34,19 +34,8 @@ const ALLOWED = {
     'live',
   ],
   tracking: ['base', 'host', 'doors'],
-  serve: ['base', 'host', 'text', 'tfjs-onnxruntime', 'doors'],
-  tinker: [
-    'base',
-    'tfjs-onnxruntime',
-    'data',
-    'text',
-    'modules',
-    'objectives',
-    'collectors',
-    'learners',
-    'host',
-    'live',
-  ],
+  serve: ['base', 'host', 'text', 'tfjs-onnxruntime', 'tinker', 'doors'],
+  tinker: ['base', 'host', 'text', 'tfjs-onnxruntime', 'doors'],
   cluster: ['base', 'host', 'tfjs-onnxruntime', 'doors'],
   view: ['base', 'parquet', 'host', 'tfjs-onnxruntime', 'text', 'doors'],
   games: ['base', 'parquet', 'host', 'tfjs-onnxruntime', 'text', 'doors', 'testing', 'tracking'],
@@ -62,7 +51,6 @@ const ALLOWED = {
     'learners',
     'agents',
     'run',
-    'tinker',
     'host',
     'live',
   ],
@@ -97,6 +85,7 @@ const PACKAGES = {
     'tinker',
     'view',
     'cli/recipe',
+    'cli/remoteTraining',
     'index',
     'games',
     'cluster',
@@ -137,6 +126,7 @@ const PACKAGED = [
   'parquet',
   'cluster',
   'serve',
+  'tinker',
 ]
 
 /** Returns the folder of a room's sources, or a file below it, as it begins: `text/jinja` is `packages/text/src/jinja`. */
@@ -194,7 +184,10 @@ export default {
       name: 'without-the-kernel',
       comment: 'the kernel is an optional peer of these packages: only these parts of them need it',
       severity: 'error',
-      from: { path: '^packages/serve/src/', pathNot: '^packages/serve/src/(environments|openEnv/|rewards/|commands)' },
+      from: {
+        path: '^packages/(serve|tinker)/src/',
+        pathNot: '^packages/(serve/src/(environments|openEnv/|rewards/|commands)|tinker/src/(learner|server|command))',
+      },
       to: { path: '^(src|packages/tfjs-onnxruntime/src)/' },
     },
     ...rooms.map((room) => ({
@@ -211,7 +204,7 @@ export default {
       from: { path: '^(src|packages/([^/]+)/src)/' },
       to: {
         path: '^packages/',
-        pathNot: '^packages/($2/|[^/]+/src/(host/)?index[.]ts$|tfjs-onnxruntime/src/scope[.]ts$)',
+        pathNot: '^packages/($2/|[^/]+/src/(host/)?index[.]ts$|(tfjs-onnxruntime/src/scope|tinker/src/server)[.]ts$)',
       },
     },
     ...Object.entries(PACKAGES).map(([name, allowed]) => ({

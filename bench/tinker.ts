@@ -9,8 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { cpus, loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { orThrow } from '@tandem-rl/base'
-import { tinkerClient } from '../src/tinker/client/tinkerClient.js'
-import { floatTensor, integerTensor } from '../src/tinker/protocol/values.js'
+import { floatTensor, integerTensor, tinkerClient } from '@tandem-rl/tinker'
 
 /** Tokens of a prompt and of a completion. */
 const [PROMPT, COMPLETION] = [256, 256]

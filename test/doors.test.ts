@@ -114,9 +114,10 @@ describe('doors', () => {
     const parts = [
       ...['packages/base/src/host/index.ts', 'packages/tfjs-onnxruntime/src/scope.ts'],
       ...['rules', 'testing', 'commands'].map((name) => `packages/games/src/${name}.ts`),
-      ...['cluster', 'tracking'].map((name) => `packages/${name}/src/command.ts`),
-      ...['bench', 'cluster', 'serve', 'view'].map((name) => `packages/${name}/src/commands.ts`),
+      ...['cluster', 'tinker', 'tracking'].map((name) => `packages/${name}/src/command.ts`),
+      ...['bench', 'cluster', 'serve', 'tinker', 'view'].map((name) => `packages/${name}/src/commands.ts`),
       'packages/serve/src/environments.ts',
+      ...['learner', 'server'].map((name) => `packages/tinker/src/${name}.ts`),
     ]
     const indexes = SOURCE_FOLDERS.map((folder) => `${folder}/index.ts`)
     expect([...DOORS.values()].sort()).toEqual([...indexes, ...files, ...parts].sort())

@@ -4,8 +4,12 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { PACKAGES, type Package } from './workspace.js'
 
-/** The names of the packages that a package depends on, its peers too. */
-const needsOf = ({ manifest }: Package): object => ({ ...manifest.dependencies, ...manifest.peerDependencies })
+/** The names of the packages that a package depends on, peers and those of its types too. */
+const needsOf = ({ manifest }: Package): object => ({
+  ...manifest.dependencies,
+  ...manifest.peerDependencies,
+  ...manifest.devDependencies,
+})
 
 /** Returns true if a package needs another one, and not the reverse: guests are loaded late. */
 const dependsOn = (each: Package, other: Package): boolean =>

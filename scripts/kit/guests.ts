@@ -11,7 +11,6 @@ const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
   ['rewards', /^src\/envs\/(rewards\/|answerEnv|countdownEnv|mathEnv|ifEvalEnv)/],
   ['tools', /^src\/(envs\/(tools|worlds|mlgym|resources)\/|live\/(sandbox|resources)\/)/],
   ['agents', /^src\/(agents\/|envs\/agents\/|run\/agent|collectors\/agentRows)/],
-  ['tinker', /^src\/tinker\//],
 ]
 
 const IS_DOOR = /^src\/(index\.ts|doors\/)/

@@ -1,6 +1,7 @@
 /** The page of limits: largest sizes of requests, files, settings and options, from the code. */
 import { GGUF_LIMITS } from '@tandem-rl/gguf'
 import { LARGE_BODIES, SMALL_BODY } from '@tandem-rl/host'
+import { DEFAULT_LIMITS } from '@tandem-rl/serve'
 import { FILE_LIMITS } from '../../packages/base/src/fileLimits.js'
 import { JSON_LIMITS } from '../../packages/base/src/jsonSize.js'
 import { MOST_SLOTS } from '../../packages/cluster/src/commands/worker.js'
@@ -8,13 +9,12 @@ import { MOST_COUNTED } from '../../packages/games/src/arena/config/schema.js'
 import { DEFAULT_CAPTURE_LIMITS } from '../../packages/serve/src/capture/sessions.js'
 import { REQUEST_LIMITS } from '../../packages/serve/src/requests/limits.js'
 import { MEMORY_LIMITS } from '../../packages/serve/src/requests/responseMemory.js'
-import { DEFAULT_LIMITS } from '../../packages/serve/src/requests/served.js'
 import { MAX_ROWS } from '../../packages/serve/src/rewards/app.js'
+import { TINKER_REQUEST_LIMITS } from '../../packages/tinker/src/protocol/limits.js'
+import { TINKER_LIMITS } from '../../packages/tinker/src/server/desk.js'
 import { OPTION_LIMITS } from '../../src/cli/options.js'
 import { CONFIG_LIMITS } from '../../src/modules/transformer/config/fields.js'
 import { SETTING_LIMITS } from '../../src/run/parts/settings.js'
-import { TINKER_REQUEST_LIMITS } from '../../src/tinker/protocol/limits.js'
-import { TINKER_LIMITS } from '../../src/tinker/server/desk.js'
 
 /** Limits of one place. */
 export interface LimitGroup {

@@ -12,6 +12,7 @@ interface Manifest {
   readonly sideEffects?: false | readonly string[]
   readonly dependencies?: Readonly<Record<string, string>>
   readonly peerDependencies?: Readonly<Record<string, string>>
+  readonly devDependencies?: Readonly<Record<string, string>>
 }
 
 /** A package of this repository. */

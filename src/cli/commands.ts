@@ -55,13 +55,6 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./replay.js')).replayCommand(),
   },
   {
-    name: 'tinker',
-    summary: 'Check what a Tinker server computes.',
-    group: 'Serve:',
-    examples: ['tandem tinker check http://127.0.0.1:8000', 'tandem tinker check http://127.0.0.1:8000 --json'],
-    load: async () => (await import('./tinker.js')).tinkerCommand(),
-  },
-  {
     name: 'report',
     summary: 'Write the report of a run, also while it trains or after it was killed.',
     group: 'Evaluate:',

@@ -21,6 +21,7 @@ export const GUESTS: Readonly<Record<string, readonly string[]>> = {
   games: ['arena'],
   serve: ['serve', 'capture'],
   testing: [],
+  tinker: ['tinker'],
   tracking: [],
   view: ['view', 'runs', 'compare'],
 }

@@ -43,7 +43,7 @@ import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.j
 import { leaseOption, type QueueFlags, queueOptions, withQueue } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
 import { recipeDigest } from './recipeTrust.js'
-import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './tinkerTraining.js'
+import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './remoteTraining.js'
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
 interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, AcceptFlags, Partial<QueueFlags> {
@@ -216,7 +216,8 @@ const estimateOf = (run: AnyRun & Pick<PolicyRun, 'memory'>): string =>
 /** Builds the run. With `--calibrate`, chooses its settings. Returns `null` after Ctrl-C. */
 const builtRun = async (planned: Planned, flags: Flags): Promise<(Planned & { readonly run: AnyRun }) | null> => {
   const { chosen, settings } = planned
-  const run = await openedBy(remoteTraining(flags), (context) => build(chosen, settings, { ...flags, ...context }))
+  const training = await remoteTraining(flags)
+  const run = await openedBy(training, (context) => build(chosen, settings, { ...flags, ...context }))
   if (flags.calibrate === undefined) return { ...planned, run: await withQueue(run, flags) }
   const calibrated = await calibratedRun(planned, run, flags)
   return calibrated && { ...planned, ...calibrated }

@@ -3,9 +3,8 @@
  * moves.
  */
 import { keyFromSeed } from '@tandem-rl/base'
+import { type CaptureApp, type CaptureOptions, captureApp, type ServeOptions } from '@tandem-rl/serve'
 import type { LLMEngine } from '@tandem-rl/text'
-import { type CaptureApp, type CaptureOptions, captureApp } from '../../packages/serve/src/capture/app.js'
-import type { ServeOptions } from '../../packages/serve/src/requests/served.js'
 import { servedText } from './served.js'
 
 export const captured = (

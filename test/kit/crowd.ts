@@ -1,8 +1,8 @@
 /** Many clients at once, of which some drop: for a server over any engine. */
 import type { HttpServer } from '@tandem-rl/host'
+import type { ServeApp } from '@tandem-rl/serve'
 import type { LLMEngine } from '@tandem-rl/text'
 import { expect } from 'vitest'
-import type { ServeApp } from '../../packages/serve/src/app.js'
 import { until } from './served.js'
 
 /** Asks for a stream of a completion. */

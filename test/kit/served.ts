@@ -1,11 +1,10 @@
 /** Servers for tests: over a scripted engine, without a socket or on a real one. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { type HttpServer, type HttpServerOptions, liveHttpServer } from '@tandem-rl/host'
+import { type ServeApp, type ServedText, type ServeOptions, serveApp } from '@tandem-rl/serve'
 import { chatTemplate, type LLMEngine, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { afterAll } from 'vitest'
-import { type ServeApp, serveApp } from '../../packages/serve/src/app.js'
 import { apiFailure, errorBody } from '../../packages/serve/src/requests/failure.js'
-import type { ServedText, ServeOptions } from '../../packages/serve/src/requests/served.js'
 import { type EngineScript, type ScriptedEngine, saysByKey, scriptedEngine } from './plannedEngine.js'
 
 const END = '<|im_end|>'

@@ -1,7 +1,7 @@
 /** Test files of the long stage, `npm run learning`. Everything else runs in `npm test`. */
 export const LONG_STAGE = [
   ...['cli', 'programs', 'recipes', 'learning', 'soak'].map((folder) => `test/${folder}/**/*.test.ts`),
-  'packages/*/test/{commands,page}/**/*.test.ts',
+  'packages/*/test/{commands,learning,page}/**/*.test.ts',
   'packages/{bench/test/bench,games/test/arena}.test.ts',
   'test/site/**/*.test.ts',
   'test/docs/packages.test.ts',

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { keyFromSeed } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import { type TinkerApp, type TinkerServerOptions, tinkerApp } from '@tandem-rl/tinker/server'
 import { hostArrays, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
-import { type TinkerApp, type TinkerServerOptions, tinkerApp } from '../../src/tinker/server/app.js'
 import { byteConfig, byteText } from './small.js'
 
 /** A tiny model of bytes with random weights. */

@@ -1,6 +1,6 @@
 /** A Tinker server that adds gradients up as SkyRL does, over our own server. */
-import type { TinkerFetch } from '../../src/tinker/client/calls.js'
-import type { TinkerApp } from '../../src/tinker/server/app.js'
+import type { TinkerFetch } from '@tandem-rl/tinker'
+import type { TinkerApp } from '@tandem-rl/tinker/server'
 
 interface Tensor {
   data: number[]

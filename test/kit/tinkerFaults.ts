@@ -2,19 +2,21 @@
 import { child, type Key, keyFromSeed, orThrow, type Timers, uniform, uniformInteger } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { liveHttpServer } from '@tandem-rl/host'
-import * as E from 'fp-ts/lib/Either.js'
-import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { TinkerFailure } from '../../src/tinker/client/calls.js'
-import type { Pending } from '../../src/tinker/client/pending.js'
 import {
+  type Datum,
+  floatTensor,
+  integerTensor,
+  type Pending,
   type TinkerClient,
   type TinkerClientOptions,
+  type TinkerFailure,
   type TinkerSession,
+  type TinkerTrainer,
   tinkerClient,
-} from '../../src/tinker/client/tinkerClient.js'
-import type { TinkerTrainer } from '../../src/tinker/client/trainer.js'
-import { type Datum, floatTensor, integerTensor } from '../../src/tinker/protocol/values.js'
-import type { TinkerApp } from '../../src/tinker/server/app.js'
+} from '@tandem-rl/tinker'
+import type { TinkerApp } from '@tandem-rl/tinker/server'
+import * as E from 'fp-ts/lib/Either.js'
+import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { type Fault, faultProxy, type SeenRequest } from './faultProxy.js'
 import { tinkerServer } from './tinker.js'
 

@@ -1,8 +1,7 @@
 /** Sessions of a Tinker server in this process. */
 import { orThrow } from '@tandem-rl/base'
+import { type TinkerTrainer, tinkerClient } from '@tandem-rl/tinker'
 import { loadWeights } from '../../src/modules/pretrained/pretrained.js'
-import { tinkerClient } from '../../src/tinker/client/tinkerClient.js'
-import type { TinkerTrainer } from '../../src/tinker/client/trainer.js'
 import { tinkerServer } from './tinker.js'
 
 /**

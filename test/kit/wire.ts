@@ -1,8 +1,8 @@
 /** Transports for tests: to a server of this process, to a script, and the contents of requests. */
 import type { HttpEvents, HttpFailure, HttpReply, HttpRequest, Transport } from '@tandem-rl/base'
+import type { ServeApp } from '@tandem-rl/serve'
 import type { GenerationEvent, GenerationRequest } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
-import type { ServeApp } from '../../packages/serve/src/app.js'
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 
 const SERVER = 'http://engine'

@@ -2,9 +2,10 @@
  * Agents that people have, trained as they are: the AI SDK, OpenAI's Agents SDK, LangGraph,
  * Anthropic's SDK, and a process. Their reward rises, and only what the model sampled is trained.
  */
+
+import { type CaptureAgentOptions, capture } from '@tandem-rl/serve'
 import { type CapturedSession, type OpenAgent, sessionTrajectories } from '@tandem-rl/text'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type CaptureAgentOptions, capture } from '../../packages/serve/src/capture/agent.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { defineRun } from '../../src/run/define/defineRun.js'
 import { grpoParts } from '../../src/run/define/grpoParts.js'

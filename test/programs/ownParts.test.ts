@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { liveHttpServer } from '@tandem-rl/host'
+import { tinkerApp } from '@tandem-rl/tinker/server'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { tinkerApp } from '../../src/tinker/server/app.js'
 import { useEngine } from '../kit/engine.js'
 import {
   answeringModel,

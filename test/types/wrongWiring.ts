@@ -10,7 +10,7 @@ import { type RewardedTurns } from 'tandem-rl/objectives'
 import { capture } from '@tandem-rl/serve'
 import { type BatchSource, valueRater } from 'tandem-rl/run'
 import { type OpenAIWrapper } from 'tandem-rl/remote'
-import { type tinkerLearner } from 'tandem-rl/tinker'
+import { type tinkerLearner } from '@tandem-rl/tinker/learner'
 declare const model: T.Pretrained
 declare const chatPolicy: ReturnType<typeof OpenAIWrapper>
 declare const textPolicy: T.Policy<T.TextPrompt, T.TextAction>

@@ -1,7 +1,7 @@
 /** The policy suite on `tandem serve` over real sockets. */
 import { keyFromSeed } from '@tandem-rl/base'
+import { serveApp } from '@tandem-rl/serve'
 import { afterAll, beforeAll } from 'vitest'
-import { serveApp } from '../../../packages/serve/src/app.js'
 import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'
 import type { LocalLLMEngine } from '../../../src/modules/generation/llmEngine.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'

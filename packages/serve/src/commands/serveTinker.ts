@@ -1,9 +1,9 @@
 /** `tandem serve --tinker`: a server of the Tinker protocol. */
 import { resolve } from 'node:path'
 import { keyFromSeed } from '@tandem-rl/base'
+import type { tinkerApp } from '@tandem-rl/tinker/server'
 import { loadPretrained } from 'tandem-rl'
-import { type EngineOptions, locatedModel, orFail, startEngine } from 'tandem-rl/command'
-import { tinkerApp } from 'tandem-rl/tinker'
+import { type EngineOptions, importGuest, locatedModel, orFail, startEngine } from 'tandem-rl/command'
 import { metricsAnswer } from '../metrics.js'
 import { listening, type ServerFlags, sayLine, servedNames, untilStopped, warnIfOpen } from './serving.js'
 
@@ -16,10 +16,11 @@ interface TinkerFlags extends EngineOptions, ServerFlags {
 /** Trains and samples a model for clients until a signal arrives. */
 export const serveTinker = async (given: string, flags: TinkerFlags): Promise<void> => {
   const { keys, host } = flags
+  const guest = await importGuest<{ readonly tinkerApp: typeof tinkerApp }>('@tandem-rl/tinker/server', '--tinker')
   await startEngine(flags)
   const model = await orFail(loadPretrained((await locatedModel(given)).name))
   const names = flags.servedModelName ?? servedNames(given)
-  const app = tinkerApp({
+  const app = guest.tinkerApp({
     models: Object.fromEntries(names.map((name) => [name, model])),
     checkpoints: resolve(flags.tinkerCheckpoints),
     key: keyFromSeed(flags.seed),
