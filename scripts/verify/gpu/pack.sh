@@ -23,7 +23,7 @@ strip "$work/node/bin/node"
 compress node "$work/node"
 
 mkdir -p "$work/tarballs" "$work/app"
-for each in . packages/{base,gguf,host,parquet,text,tfjs-onnxruntime}; do # those that the kernel needs
+for each in . packages/{base,gguf,host,parquet,text,tfjs-onnxruntime,tinker}; do # the kernel, its needs, and the client
   (cd "$each" && npm pack --ignore-scripts --silent --pack-destination "$work/tarballs" > /dev/null)
 done
 (cd "$work/app" && echo '{"private":true}' > package.json && ONNXRUNTIME_NODE_INSTALL=skip npm install --silent --no-audit --no-fund "$work"/tarballs/*.tgz)
