@@ -13,19 +13,11 @@ export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '
 export { masked } from '../data/tensorDict/masked.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
 export { type BatchLossOptions, batchLoss } from '../learners/batchLoss.js'
-export type {
-  AdamStep,
-  LossTerms,
-  MeasuredPlaces,
-  PlaceLoss,
-  PlaceRequest,
-  PlaceRows,
-} from '../learners/modelArithmetic.js'
+export type { PlaceLoss } from '../learners/modelArithmetic.js'
 export { type ModelTrainer, modelTrainer, type TrainedModel, type TrainedWeights } from '../learners/modelTrainer.js'
 export {
   type LogProbGradient,
   type RemoteLearnerOptions,
-  type RemoteStep,
   type RemoteTrainer,
   remoteLearner,
 } from '../learners/remoteLearner.js'

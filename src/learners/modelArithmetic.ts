@@ -15,7 +15,7 @@ import { type StepGradients, type StepLoss, stepGradients } from './steps/stepGr
 import { tensorsOfRows, tokenNumbers } from './steps/tokenRows.js'
 
 /** The terms of a loss of single tokens. */
-export interface LossTerms {
+interface LossTerms {
   /** The log-probability of each place's token in the list `targets`, `[B, T]`, in nats. */
   readonly logProbs: tf.Tensor
   /** Returns a list of the rows: `[B, T]`, or `[B, 1]` for one number for each row. */
@@ -26,7 +26,7 @@ export interface LossTerms {
 export type PlaceLoss = (terms: LossTerms) => tf.Tensor
 
 /** A micro-batch. Its lists have the tokens to predict at each place as `targets`. */
-export interface PlaceRows {
+interface PlaceRows {
   readonly rows: LossRows
   /** Rows behind these are padding, so that few sizes are compiled. */
   readonly count: number

@@ -39,7 +39,7 @@ export interface LogProbGradient {
 }
 
 /** An optimizer step. */
-export interface RemoteStep<out G extends LogProbGradient> {
+interface RemoteStep<out G extends LogProbGradient> {
   readonly learningRate: number
   /** Errors: `Left` for a loss that is not finite, which is the result of the step. */
   readonly gradient: (logProbs: Numbers) => E.Either<LearnerFailure, G>

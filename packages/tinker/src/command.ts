@@ -4,7 +4,6 @@
  *
  * @module
  */
-
 import { child, redact, uniform } from '@tandem-rl/base'
 import { type OpenTrainer, orFail, reminded } from 'tandem-rl/command'
 import { measureGradients } from './client/measureGradients.js'

@@ -6,32 +6,26 @@
  */
 export { checkTinkerServer, type TinkerCheckOptions } from './check/checkTinkerServer.js'
 export type { TinkerCheck, TinkerVerdict } from './check/measure.js'
-export type { CallCounts, TinkerFailure, TinkerFetch } from './client/calls.js'
+export type { TinkerFailure, TinkerFetch } from './client/calls.js'
 export type { GradientSums } from './client/gradientSums.js'
 export type { TinkerServer } from './client/knownServers.js'
 export { measureGradients } from './client/measureGradients.js'
 export type { Pending } from './client/pending.js'
 export type { TinkerSampler, TinkerSampling } from './client/sampler.js'
 export {
-  type TinkerBaseModel,
-  type TinkerCheckpoint,
   type TinkerClient,
   type TinkerClientOptions,
   type TinkerModelOptions,
   type TinkerSession,
   tinkerClient,
 } from './client/tinkerClient.js'
-export { type TokenPrices, tokenCosts } from './client/tokenCosts.js'
-export type { ChunkLimits, LossRequest, TinkerSaveOptions, TinkerTrainer } from './client/trainer.js'
-export type { AdamParams, TinkerLora } from './protocol/jsonWire.js'
+export { tokenCosts } from './client/tokenCosts.js'
+export type { LossRequest, TinkerTrainer } from './client/trainer.js'
 export {
   type Datum,
   type ForwardBackwardOutput,
   floatTensor,
   integerTensor,
-  type LossConfig,
-  type SampledSequence,
   type SampleResult,
-  type TopTokens,
   type WireTensor,
 } from './protocol/values.js'

@@ -6,6 +6,6 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
-export { type ExactBackward, exactBackward } from './learner/exactRoute.js'
+export { exactBackward } from './learner/exactRoute.js'
 export { type TinkerLearnerOptions, tinkerLearner } from './learner/tinkerLearner.js'
 export { type TinkerPolicy, type TinkerPolicyOptions, tinkerPolicy } from './learner/tinkerPolicy.js'

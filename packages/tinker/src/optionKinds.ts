@@ -2,5 +2,5 @@
 export const CHECK_TINKER_SERVER_OPTIONS = "baseModel: string, checks: list, deadlineMs: number, futureMs: number, url: string, apiKey: string, wire: 'json' | 'protobuf' | 'either', server: 'unknown' | 'Tinker' | 'Tandem' | 'SkyRL' | 'Open-RL', fetch: function"
 export const TINKER_APP_OPTIONS = 'models: record, checkpoints: string, key: record, limits: record, cacheBytes: number, metrics: function, access: record, world: record'
 export const TINKER_CLIENT_OPTIONS = "url: string, apiKey: string, wire: 'json' | 'protobuf' | 'either', repeats: 'recognized' | 'unknown', deadlineMs: number, attemptMs: number, server: 'unknown' | 'Tinker' | 'Tandem' | 'SkyRL' | 'Open-RL', chunks: record, fetch: function, timers: record, ids: record"
-export const TINKER_LEARNER_OPTIONS = "trainer: record, baseModel: string, loss: record, optimizer: record, key: record, passes: record, maxGradNorm: number, route: 'exact' | 'builtIn', offPolicy: record, checkpointSeconds: number"
+export const TINKER_LEARNER_OPTIONS = "trainer: record, baseModel: string, optimizer: record, maxGradNorm: number, route: 'exact' | 'builtIn', checkpointSeconds: number, loss: record, key: record, passes: record, offPolicy: record"
 export const TOKEN_COSTS_OPTIONS = 'sent: number, sampled: number, trained: number'

@@ -7,4 +7,3 @@
 import '@tandem-rl/tfjs-onnxruntime'
 
 export { type TinkerApp, type TinkerServerOptions, tinkerApp } from './server/app.js'
-export type { TinkerLimits, TinkerWorld } from './server/desk.js'

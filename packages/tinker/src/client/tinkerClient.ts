@@ -45,13 +45,13 @@ export interface TinkerClientOptions {
 }
 
 /** A model that a server has. */
-export interface TinkerBaseModel {
+interface TinkerBaseModel {
   readonly name: string
   readonly maxContextLength: number | null
 }
 
 /** A stored checkpoint. */
-export interface TinkerCheckpoint {
+interface TinkerCheckpoint {
   readonly path: string
   readonly type: 'training' | 'sampler' | 'external'
   readonly time: string

@@ -35,7 +35,7 @@ export interface LossRequest {
 type Submitting<T> = TaskEither<TinkerFailure, Pending<T>>
 
 /** The lifetime of a checkpoint. */
-export interface TinkerSaveOptions {
+interface TinkerSaveOptions {
   /** Seconds after which the server may delete it. Default: it is kept. */
   readonly ttlSeconds?: number
 }

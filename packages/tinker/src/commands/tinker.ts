@@ -1,5 +1,4 @@
 /** `tandem tinker check`: checks what a Tinker server computes. */
-
 import { shortNumber, textTable, visibleLine } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { asCommandError, Command, CommandError, checkServerUrl, Option, reminded, say } from 'tandem-rl/command'

@@ -1,5 +1,4 @@
 /** Any loss of log-probabilities on a Tinker server: its gradient is computed here. */
-
 import { type Either, isLeft, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { LogProbGradient } from 'tandem-rl/objectives'

@@ -1,16 +1,15 @@
 /** A learner whose model is trained by a Tinker server. */
-
-import { checkOptions, type Key, refuse } from '@tandem-rl/base'
+import { checkOptions, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { AdamWOptions, Learner, LearnerFailure, Loss, OffPolicyOptions } from 'tandem-rl'
+import type { AdamWOptions, Learner, LearnerFailure } from 'tandem-rl'
 import {
   type AnyOptimizer,
   type LogProbGradient,
   type LossMetrics,
   type LossRows,
-  type RemoteStep,
+  type RemoteLearnerOptions,
   type RemoteTrainer,
   remoteLearner,
 } from 'tandem-rl/objectives'
@@ -24,18 +23,13 @@ import { builtInData, builtInOf } from './builtInRoute.js'
 import { exactBackward, forwardLogProbs } from './exactRoute.js'
 import { rowDatum, withPromptPlaces } from './rowData.js'
 
-export interface TinkerLearnerOptions<B = never, M extends LossMetrics = LossMetrics> {
+export interface TinkerLearnerOptions<B = never, M extends LossMetrics = LossMetrics>
+  extends Omit<RemoteLearnerOptions<B, M>, 'name' | 'trainer' | 'settings'> {
   readonly trainer: TinkerTrainer
   /** A name of the model, stored in run folders. */
   readonly baseModel: string
-  /** A loss of log-probabilities: one without an entropy bonus and a value head. */
-  readonly loss: Loss<B, M, never>
   /** `adamW` with a learning rate: servers have no other. */
   readonly optimizer: AnyOptimizer
-  /** Of the order of mini-batches, and of random choices of the loss. */
-  readonly key: Key
-  /** Default: one optimizer step for each batch. */
-  readonly passes?: { readonly epochs?: number; readonly miniBatches?: number }
   /** Infinity for no limit. Default 1. */
   readonly maxGradNorm?: number
   /**
@@ -43,11 +37,6 @@ export interface TinkerLearnerOptions<B = never, M extends LossMetrics = LossMet
    * computed here.
    */
   readonly route?: 'exact' | 'builtIn'
-  /**
-   * Corrections for tokens of older weights, or of a sampler that differs from the trainer.
-   * Those that need log-probabilities of the trainer cost one forward pass more.
-   */
-  readonly offPolicy?: OffPolicyOptions
   /** Seconds for which the server keeps the checkpoint of an update. Default: without end. */
   readonly checkpointSeconds?: number
 }
@@ -107,7 +96,7 @@ interface Sent<G> {
 const backward = <G extends LogProbGradient>(
   { trainer, loss, route = 'exact' }: TinkerLearnerOptions,
   rows: LossRows,
-  gradient: RemoteStep<G>['gradient'],
+  gradient: (logProbs: readonly Float32Array[]) => E.Either<LearnerFailure, G>,
 ): TE.TaskEither<TinkerFailure | LearnerFailure, Sent<G>> => {
   const data = dataOf(rows)
   if (route === 'exact')
@@ -182,15 +171,11 @@ const remoteTrainer = (options: TinkerLearnerOptions): RemoteTrainer => {
 export const tinkerLearner = <B, M extends LossMetrics>(options: TinkerLearnerOptions<B, M>): Learner<B, M> => {
   const known = options as unknown as TinkerLearnerOptions // the loss receives its own batches
   check(known)
-  const { baseModel, loss, optimizer, key, passes, maxGradNorm = 1, route = 'exact', offPolicy } = options
+  const { baseModel, maxGradNorm = 1, route = 'exact', checkpointSeconds: _, ...rest } = options
   return remoteLearner({
+    ...rest,
     name: NAME,
     trainer: remoteTrainer(known),
     settings: { model: baseModel, route, maxGradNorm },
-    loss,
-    optimizer,
-    key,
-    ...(passes && { passes }),
-    ...(offPolicy && { offPolicy }),
   })
 }

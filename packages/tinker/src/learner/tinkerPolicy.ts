@@ -1,5 +1,4 @@
 /** A policy that samples on a Tinker server, and the updater that gives it new weights. */
-
 import { child, type Key, uniform } from '@tandem-rl/base'
 import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'

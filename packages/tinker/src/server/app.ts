@@ -1,5 +1,4 @@
 /** The Tinker server as a function from requests to responses. */
-
 import { cell, checkOptions, type Key } from '@tandem-rl/base'
 import { liveCalendar, liveClock, liveDigest, liveIds, liveTimers } from '@tandem-rl/base/host'
 import {

@@ -1,9 +1,12 @@
 /** The losses that the server computes: sums over tokens, as the Tinker protocol defines them. */
-
 import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
-import type { LossRows, LossTerms, PlaceLoss, PlaceRows } from 'tandem-rl/objectives'
+import type { LossRows, PlaceLoss, TrainedModel } from 'tandem-rl/objectives'
 import type { Datum, LossConfig } from '../protocol/values.js'
+
+type LossTerms = Parameters<PlaceLoss>[0]
+
+type MicroBatches = Parameters<TrainedModel['compute']>[0]['parts']
 
 interface BuiltInLoss {
   /** Inputs of each datum besides `target_tokens` and the optional `mask`. */
@@ -141,7 +144,7 @@ export const lossRows = (
     lossConfig,
   }: { readonly data: readonly Datum[]; readonly lossFn: string; readonly lossConfig: LossConfig },
   tokens: number,
-): readonly PlaceRows[] => {
+): MicroBatches => {
   const longest = data.reduce((most, datum) => Math.max(most, datum.tokens.length), 1)
   const width = Math.ceil(longest / LENGTH_STEP) * LENGTH_STEP
   const needed = powerOfTwo(data.length) < data.length ? 2 * powerOfTwo(data.length) : powerOfTwo(data.length)

@@ -1,5 +1,4 @@
 /** Models of clients: their adapters, and the results of their losses and steps. */
-
 import { keyFromSeed } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

@@ -1,5 +1,4 @@
 /** The state of the server: sessions, models, samplers and futures, with limits on all of them. */
-
 import {
   type Calendar,
   type Cell,

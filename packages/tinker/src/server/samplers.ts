@@ -2,7 +2,6 @@
  * Models that clients sample from: the base model, adapters on it, and models with their own
  * weights.
  */
-
 import type { EngineMetrics, GenerationFailure, GenerationRequest, LLMEngine } from '@tandem-rl/text'
 import type { Owned } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,5 +1,4 @@
 /** The routes that sample: sampling sessions, completions, and log-probabilities of prompts. */
-
 import { cell, describe, keyFromSeed } from '@tandem-rl/base'
 import { liveFiles } from '@tandem-rl/host'
 import { own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
