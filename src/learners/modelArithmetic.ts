@@ -63,24 +63,6 @@ interface ModelWeights {
   readonly frozen: NamedTensors
 }
 
-/** The result of a loss. `grads` is null for a forward pass. */
-interface Computed {
-  readonly rows: readonly MeasuredPlaces[]
-  readonly grads: Owned<NamedTensors> | null
-}
-
-export interface ModelArithmetic {
-  readonly compute: (weights: ModelWeights, request: PlaceRequest) => Computed
-  readonly add: (a: NamedTensors, b: NamedTensors) => Owned<NamedTensors>
-  /** One step of Adam, and the norm of the gradient before it is clipped. */
-  readonly step: (
-    state: TrainedState,
-    grads: NamedTensors,
-    adam: AdamStep,
-  ) => { readonly state: Owned<TrainedState>; readonly norm: number }
-  readonly release: () => void
-}
-
 interface LearnInput {
   readonly state: TrainedState
   readonly grads: NamedTensors
@@ -127,7 +109,7 @@ const learnWith =
  * Effects  keeps compiled graphs until `release`.
  * Cost     gradients of one micro-batch are in memory at a time.
  */
-export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<string, PlaceLoss>>): ModelArithmetic => {
+export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<string, PlaceLoss>>) => {
   const gradients = new Map<string, StepGradients<PlaceMeasures>>()
   const learners = new Map<string, Jitted<LearnInput, Learned>>()
   const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
@@ -152,7 +134,8 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
   }
 
   return {
-    compute: ({ params, frozen }, { loss, parts, mode }) => {
+    /** Computes a loss, and its gradients unless `mode` is `forward`. */
+    compute: ({ params, frozen }: ModelWeights, { loss, parts, mode }: PlaceRequest) => {
       let grads = null as Owned<NamedTensors> | null // closures change it
       const keep = (more: NamedTensors): void => {
         const before = grads
@@ -183,8 +166,9 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
         throw error
       }
     },
-    add: (a, b) => own(scope(() => add({ a, b }))),
-    step: (state, grads, adam) =>
+    add: (a: NamedTensors, b: NamedTensors) => own(scope(() => add({ a, b }))),
+    /** Takes a step of Adam. The norm is that of the gradient before it is clipped. */
+    step: (state: TrainedState, grads: NamedTensors, adam: AdamStep) =>
       scope(() => {
         const learned = learnerOf(adam)({ state, grads, learningRate: tf.scalar(adam.learningRate) })
         const norm = learned.norm.dataSync()[0]!
@@ -197,3 +181,6 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
     },
   }
 }
+
+/** The arithmetic of models of one decoder. */
+export type ModelArithmetic = ReturnType<typeof makeArithmetic>

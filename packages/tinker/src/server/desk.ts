@@ -12,10 +12,10 @@ import {
 } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Pretrained } from 'tandem-rl'
-import type { ModelTrainer } from 'tandem-rl/objectives'
+import type { ModelTrainer, TrainedModel } from 'tandem-rl/objectives'
+import type { TinkerLora } from '../protocol/jsonWire.js'
 import type { DataThread } from './bodies.js'
 import type { Checkpoints } from './checkpoints.js'
-import type { ClientModel } from './clientModel.js'
 import type { FutureResult, Futures } from './futures.js'
 import type { HostSampler, Samplers } from './samplers.js'
 import type { Turns } from './turns.js'
@@ -96,9 +96,12 @@ interface Session {
 
 /** A model that is trained. */
 export interface ModelEntry {
+  readonly id: string
   readonly sessionId: string
+  /** Null if all weights are trained. */
+  readonly lora: TinkerLora | null
   readonly host: Host
-  readonly model: ClientModel
+  readonly model: TrainedModel
   readonly turns: Turns
 }
 

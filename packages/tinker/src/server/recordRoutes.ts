@@ -61,7 +61,7 @@ export const weightsInfo = async (desk: Desk, text: string): Promise<Answer> => 
 }
 
 const runJson = (modelId: string, checkpoints: readonly ListedCheckpoint[], live: Desk['models']): object => {
-  const model = live.get(modelId)?.model
+  const model = live.get(modelId)
   const first = checkpoints[0]?.info
   const lora = model === undefined ? (first?.lora ?? null) : model.lora
   const latest = (kind: CheckpointPath['kind']) => {
@@ -72,7 +72,7 @@ const runJson = (modelId: string, checkpoints: readonly ListedCheckpoint[], live
   }
   return {
     training_run_id: modelId,
-    base_model: model?.baseModel ?? first?.base_model ?? '',
+    base_model: model?.host.name ?? first?.base_model ?? '',
     model_owner: 'tandem',
     is_lora: lora !== null,
     lora_rank: lora?.rank ?? null,

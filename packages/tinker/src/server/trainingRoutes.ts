@@ -1,5 +1,5 @@
 /** The routes that train: models, losses, optimizer steps and checkpoints. */
-import { describe, type Failure } from '@tandem-rl/base'
+import { describe, type Failure, keyFromSeed } from '@tandem-rl/base'
 import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
@@ -14,7 +14,7 @@ import {
 import { encodeForwardBackwardOutput } from '../protocol/protobufWire.js'
 import type { ForwardBackwardRequest } from '../protocol/values.js'
 import { lossProblem } from './builtInLosses.js'
-import { adapterSettings, clientModel } from './clientModel.js'
+import { adapterSettings, computeLoss, stepAdam } from './clientModel.js'
 import {
   type Answer,
   closeModel,
@@ -60,15 +60,14 @@ const addModel = (desk: Desk, about: NewModel): Answer<ModelEntry> => {
     return refusedWith(429, `${desk.limits.models} models are trained already: unload one`)
   const id = modelIdOf(about)
   const entry: ModelEntry = {
+    id,
     sessionId,
+    lora,
     host,
     turns: makeTurns(desk.world.timers, desk.limits),
-    model: clientModel({
-      id,
-      baseModel: host.name,
-      trainer: host.trainer,
-      lora: settings === null ? null : { request: lora!, settings: settings.right },
-      microBatchTokens: desk.limits.microBatchTokens,
+    model: host.trainer.start({
+      lora: settings === null ? null : { ...settings.right, baseModel: host.name },
+      key: keyFromSeed(lora?.seed ?? 0),
     }),
   }
   desk.models.set(id, entry)
@@ -141,7 +140,7 @@ export const forwardBackward = (desk: Desk, request: ForwardBackwardRequest, sen
   const problem = lossProblem(request, { maxLength: config.maxPositions, vocabularySize: config.vocabularySize })
   if (problem !== undefined) return refusedWith(400, problem)
   const work = ({ model }: ModelEntry): FutureResult => {
-    const computed = model.compute(request)
+    const computed = computeLoss(model, request, desk.limits.microBatchTokens)
     if (E.isLeft(computed)) return failedWith(computed.left)
     const output = computed.right
     const numbers = output.outputs
@@ -164,7 +163,7 @@ export const optimStep = (desk: Desk, body: Bodies['optim_step'], sent: Sent): P
     modelId: body.model_id,
     seqId: body.seq_id,
     work: ({ model }) => {
-      const stepped = model.step(body.adam_params)
+      const stepped = stepAdam(model, body.adam_params)
       return E.isLeft(stepped) ? failedWith(stepped.left) : finishedWith({ type: 'optim_step', metrics: stepped.right })
     },
   })
@@ -173,10 +172,11 @@ export const optimStep = (desk: Desk, body: Bodies['optim_step'], sent: Sent): P
 const save = async (
   desk: Desk,
   path: CheckpointPath,
-  { model, ttlSeconds }: Pick<ModelEntry, 'model'> & { readonly ttlSeconds: number | null },
+  { model, host, lora }: ModelEntry,
+  ttlSeconds: number | null,
 ): Promise<E.Either<Failure, void>> => {
   const files = model.files(path.kind === 'weights' ? 'training' : 'weights')
-  return desk.checkpoints.save(path, { base_model: model.baseModel, lora: model.lora, ttlSeconds }, files)()
+  return desk.checkpoints.save(path, { base_model: host.name, lora, ttlSeconds }, files)()
 }
 
 const named = (modelId: string, kind: CheckpointKind, name: string): Answer<CheckpointPath> =>
@@ -192,7 +192,7 @@ export const saveWeights = (desk: Desk, body: Bodies['save_weights'], sent: Sent
     const isThere = E.isRight(await desk.checkpoints.info(path.right)())
     if (isThere && body.overwrite !== true)
       return failedWith(`${formatTinkerPath(path.right)} exists: choose another name, or set overwrite`)
-    const saved = await save(desk, path.right, { model: entry.model, ttlSeconds: body.ttl_seconds ?? null })
+    const saved = await save(desk, path.right, entry, body.ttl_seconds ?? null)
     return E.isLeft(saved)
       ? failedWith(describe(saved.left), 'server')
       : finishedWith({ type: 'save_weights', path: formatTinkerPath(path.right) })
@@ -212,7 +212,7 @@ export const saveWeightsForSampler = (desk: Desk, body: Bodies['save_weights_for
   if (path !== null && E.isLeft(path)) return path
   const work = async (entry: ModelEntry): Promise<FutureResult> => {
     if (path !== null) {
-      const saved = await save(desk, path.right, { model: entry.model, ttlSeconds: body.ttl_seconds ?? null })
+      const saved = await save(desk, path.right, entry, body.ttl_seconds ?? null)
       return E.isLeft(saved)
         ? failedWith(describe(saved.left), 'server')
         : finishedWith({ type: 'save_weights_for_sampler', path: formatTinkerPath(path.right) })
@@ -235,12 +235,12 @@ const differentParts = (saved: TinkerLora, model: TinkerLora): readonly string[]
 
 const loading =
   (desk: Desk, body: Bodies['load_weights'], path: CheckpointPath) =>
-  async ({ model }: ModelEntry): Promise<FutureResult> => {
+  async ({ id, model, host, lora }: ModelEntry): Promise<FutureResult> => {
     const info = await desk.checkpoints.info(path)()
     if (E.isLeft(info)) return failedWith(describe(info.left))
-    if (info.right.base_model !== model.baseModel)
-      return failedWith(`${body.path} belongs to the base model ${info.right.base_model}, not ${model.baseModel}`)
-    const parts = info.right.lora !== null && model.lora !== null ? differentParts(info.right.lora, model.lora) : []
+    if (info.right.base_model !== host.name)
+      return failedWith(`${body.path} belongs to the base model ${info.right.base_model}, not ${host.name}`)
+    const parts = info.right.lora !== null && lora !== null ? differentParts(info.right.lora, lora) : []
     if (parts.length > 0)
       return failedWith(
         `${body.path} has an adapter with ${parts.join(', ')}: create the model with these settings, or from the checkpoint`,
@@ -249,7 +249,7 @@ const loading =
     const loaded = await model.load(desk.checkpoints.folderOf(path), { files: liveFiles, optimizer })()
     return E.isLeft(loaded)
       ? failedWith(describe(loaded.left))
-      : finishedWith({ type: 'load_weights', path: body.path, model_id: model.id })
+      : finishedWith({ type: 'load_weights', path: body.path, model_id: id })
   }
 
 /** Makes a model of a checkpoint: its first request is to load it. */
@@ -289,12 +289,12 @@ export const loadModelWeights = async (desk: Desk, body: Bodies['load_weights'],
 
 /** The description of a model. */
 export const modelInfo = (desk: Desk, body: Bodies['model']): Answer =>
-  E.map(({ model, host }: ModelEntry) => ({
+  E.map(({ id, lora, host }: ModelEntry) => ({
     type: 'get_info',
     model_data: { arch: host.model.config.architecture, model_name: host.name, tokenizer_id: host.name },
-    model_id: model.id,
-    is_lora: model.lora !== null,
-    lora_rank: model.lora?.rank ?? null,
+    model_id: id,
+    is_lora: lora !== null,
+    lora_rank: lora?.rank ?? null,
     model_name: host.name,
   }))(modelOf(desk, body.model_id))
 
