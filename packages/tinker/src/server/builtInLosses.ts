@@ -1,6 +1,6 @@
 /** The losses that the server computes: sums over tokens, as the Tinker protocol defines them. */
 import { stopGradient } from '@tandem-rl/tfjs-onnxruntime'
-import * as tf from '@tensorflow/tfjs-core'
+import { tf } from 'tandem-rl'
 import type { LossRows, PlaceLoss, TrainedModel } from 'tandem-rl/objectives'
 import type { Datum, LossConfig } from '../protocol/values.js'
 
