@@ -1,8 +1,9 @@
 /** Readouts of a decoder's states for losses. */
-import { gatherLogProbs, tokenScores } from '@tandem-rl/tfjs-onnxruntime'
+import { tokenScores } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { logitsOf } from '../../modules/transformer/forward.js'
+import { type HeadScores, headScores } from '../../modules/transformer/headScores.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { stateValues } from '../../modules/valueHead.js'
 import type { AnyLoss, ModelOutputs } from '../../objectives/loss.js'
@@ -23,9 +24,8 @@ export const rowLogits = (
 /** Returns the tokens of the completions, `[B * T]`. */
 const rowIds = ({ batch }: Pick<Tokens, 'batch'>): tf.Tensor => tf.reshape(batch.completionIds, [-1])
 
-/** Computes the log-probability of each token from its logits, `[B, T]`, in nats. */
-export const rowLogProbs = (logits: tf.Tensor, rows: Pick<Tokens, 'batch' | 'mask'>): tf.Tensor =>
-  tf.reshape(gatherLogProbs(logits, rowIds(rows)), rows.mask.shape)
+/** The needs of a loss that reads only log-probabilities. */
+export const NO_NEEDS = { entropy: 'none', noise: 'none', head: 'none' } as const
 
 /**
  * Returns the outputs of a model for a micro-batch. Each is computed when it is read, and once.
@@ -44,25 +44,37 @@ export const modelOutputs = (
   }
   const shaped = (x: tf.Tensor): tf.Tensor => tf.reshape(x, rows.mask.shape)
   const logits = (): tf.Tensor => once('logits', () => rowLogits(config, readout, rows))
-  const scores = (entropy: 'metric' | 'differentiable') =>
-    once('scores', () => tokenScores(logits(), rowIds(rows), { entropy }))
   const { entropy } = needs
+  const scores = (): Omit<HeadScores, 'greedy'> =>
+    entropy === 'differentiable'
+      ? once('scores', () => tokenScores(logits(), rowIds(rows), { entropy }))
+      : headOutputs(entropy)
+  const headOutputs = (entropy: 'none' | 'metric'): HeadScores =>
+    once('head', () => {
+      const { states, weights } = readout
+      const scored = { states, ids: rowIds(rows), inverseTemperature: rows.inverseTemperature }
+      return headScores(weights, config, scored, entropy)
+    })
   return {
     get logits() {
       return logits()
     },
     get logProbs() {
-      return once('logProbs', () =>
-        entropy === 'none' ? rowLogProbs(logits(), rows) : shaped(scores(entropy).logProbs),
-      )
+      return once('logProbs', () => shaped(scores().logProbs))
     },
     get entropy() {
       if (entropy === 'none')
         throw new RangeError(`${name}: it reads \`entropy\`: set needs.entropy to 'metric' or 'differentiable'`)
-      return once('entropy', () => shaped(scores(entropy).entropy))
+      return once('entropy', () => shaped(scores().entropy!)) // because the loss needs it
     },
     get greedy() {
-      return once('greedy', () => shaped(tf.cast(tf.equal(tf.argMax(logits(), -1), rowIds(rows)), 'float32')))
+      return once('greedy', () =>
+        shaped(
+          entropy === 'differentiable'
+            ? tf.cast(tf.equal(tf.argMax(logits(), -1), rowIds(rows)), 'float32')
+            : headOutputs(entropy).greedy,
+        ),
+      )
     },
     get values() {
       return once('values', () => shaped(stateValues(readout.weights, readout.states)))

@@ -13,7 +13,7 @@ import {
   totalLoss,
 } from '../../objectives/loss.js'
 import type { LossRows } from '../../objectives/lossRows.js'
-import { modelOutputs } from './readout.js'
+import { modelOutputs, NO_NEEDS } from './readout.js'
 import type { ComputedPart, StepLoss } from './stepGradients.js'
 import type { RowTensors } from './tokenRows.js'
 
@@ -69,8 +69,6 @@ export const countedTokens = (
   { name, counted }: Pick<AnyLoss, 'name'> & Pick<Required<LossSelection>, 'counted'>,
   { readout, rows }: { readonly readout: Readout; readonly rows: Omit<RowTensors, 'counts'> },
 ): tf.Tensor => tf.sum(counted(modelOutputs(config, { name, needs: NO_NEEDS }, { readout, rows }), lossTensors(rows)))
-
-const NO_NEEDS = { entropy: 'none', noise: 'none', head: 'none' } as const
 
 /** Returns for each row whether all of its advantages are 0 where the mask is 1. */
 export const hasNoAdvantage = ({ completions, masks, lists }: LossRows): readonly boolean[] => {

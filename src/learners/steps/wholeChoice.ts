@@ -6,7 +6,7 @@ import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionStates } from '../../modules/transformer/score.js'
 import type { AnyLoss } from '../../objectives/loss.js'
 import type { MicroBatch } from './microBatches.js'
-import { rowLogits, rowLogProbs } from './readout.js'
+import { modelOutputs, NO_NEEDS } from './readout.js'
 import { lossTensors } from './stepLoss.js'
 import { listTensors, OF_ANY_PLACES, type RowTensors, type StepRows, tensorsOfRows, tokenNumbers } from './tokenRows.js'
 
@@ -25,10 +25,11 @@ export interface Chooser {
 export const makeChooser = (config: DecoderConfig, choose: NonNullable<AnyLoss['selection']['choose']>): Chooser => {
   const read = jit(
     ({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors, 'counts'>) =>
-      rowLogProbs(
-        rowLogits(config, { states: completionStates(params, config, rows.batch), weights: params }, rows),
-        rows,
-      ),
+      modelOutputs(
+        config,
+        { name: 'choose', needs: NO_NEEDS },
+        { readout: { states: completionStates(params, config, rows.batch), weights: params }, rows },
+      ).logProbs,
     OF_ANY_PLACES,
   )
   const readPart = (params: NamedTensors, rows: StepRows): readonly ArrayLike<number>[] =>

@@ -386,13 +386,17 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
 }
 
 /**
- * Computes the logits of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. A
- * model with tied embeddings uses an output projection too if the parameters have one.
+ * Returns the weights of the output projection, `[V, D]`: its own if there are some, or else those of
+ * the tied embedding.
+ */
+export const headWeight = (params: Params, { tiedEmbeddings, embedding }: DecoderConfig): tf.Tensor =>
+  params[`${HEAD}.weight`] ?? parameter(params, `${tiedEmbeddings ? embedding.name : HEAD}.weight`)
+
+/**
+ * Computes the logits of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`.
  */
 export const logitsOf = (params: Params, config: DecoderConfig, hidden: tf.Tensor): tf.Tensor => {
-  const { tiedEmbeddings, embedding } = config
-  const weight = params[`${HEAD}.weight`] ?? parameter(params, `${tiedEmbeddings ? embedding.name : HEAD}.weight`)
-  const logits = addLora(params, HEAD, { x: hidden, y: tf.matMul(hidden, weight, false, true) })
+  const logits = addLora(params, HEAD, { x: hidden, y: tf.matMul(hidden, headWeight(params, config), false, true) })
   const { logitSoftCap: cap } = config
   return cap === null ? logits : tf.mul(tf.tanh(tf.div(logits, cap)), cap)
 }

@@ -4,6 +4,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from './config.js'
 import type { FilledPlaces } from './filledPlaces.js'
 import { forwardSegment, type LayerCache, logitsOf, type Segment } from './forward.js'
+import type { ScoredStates } from './headScores.js'
 import type { Params } from './params.js'
 import type { RotaryTables } from './rotaryTables.js'
 
@@ -158,12 +159,13 @@ export interface ScoredBatch {
   readonly inverseTemperature: tf.Tensor
 }
 
-/**
- * Computes `completionLogits` divided by the temperature, `[P * G * Tr, V]`. Their log-softmax is
- * the sampler's distribution.
- */
-export const temperedLogits = (
+/** Computes the states that predict completion tokens, with the tokens. */
+export const scoredStates = (
   params: Params,
   config: DecoderConfig,
   { batch, inverseTemperature }: ScoredBatch,
-): tf.Tensor => tf.mul(completionLogits(params, config, batch), inverseTemperature)
+): ScoredStates => ({
+  states: completionStates(params, config, batch),
+  ids: tf.reshape(batch.completionIds, [-1]),
+  inverseTemperature,
+})

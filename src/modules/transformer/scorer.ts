@@ -1,12 +1,13 @@
 /** Compiled log-probabilities of given completions, in parts of bounded size. */
-import { gatherLogProbs, jit } from '@tandem-rl/tfjs-onnxruntime'
+import { jit } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { type Completions, sharedRows } from '../../data/completions.js'
 import type { DecoderConfig } from './config.js'
+import { headScores } from './headScores.js'
 import { checkCompletions, filledBatch, packCompletions, varyingPlaces } from './pack.js'
 import type { Params } from './params.js'
-import { type ScoredBatch, temperedLogits } from './score.js'
+import { type ScoredBatch, scoredStates } from './score.js'
 import { checkIds, checkPrompts } from './tokenIds.js'
 
 interface ScoreInput extends ScoredBatch {
@@ -117,8 +118,9 @@ export const makeTokenReader = (
 
 /** Makes a scorer. Graphs are compiled on first use and kept. */
 export const makeScorer = (config: DecoderConfig): Scorer => {
-  const { read, release } = makeTokenReader(config, (params, scored) =>
-    gatherLogProbs(temperedLogits(params, config, scored), tf.reshape(scored.batch.completionIds, [-1])),
+  const { read, release } = makeTokenReader(
+    config,
+    (params, scored) => headScores(params, config, scoredStates(params, config, scored)).logProbs,
   )
   return { score: read, release }
 }

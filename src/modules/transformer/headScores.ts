@@ -1,0 +1,199 @@
+/** Log-probabilities of tokens from hidden states, without the logits of all rows at once. */
+import { rowMax, tokenScores } from '@tandem-rl/tfjs-onnxruntime'
+import * as tf from '@tensorflow/tfjs-core'
+import { loraNames } from './applyLora.js'
+import type { DecoderConfig } from './config.js'
+import { headWeight, logitsOf } from './forward.js'
+import { HEAD, type Params } from './params.js'
+
+/** Hidden states and the tokens to score. */
+export interface ScoredStates {
+  /** `[N, D]` */
+  readonly states: tf.Tensor
+  /** `[N]` int32 */
+  readonly ids: tf.Tensor
+  /** `[]` */
+  readonly inverseTemperature: tf.Tensor
+}
+
+/** The scores of each token, `[N]` each. Gradients flow through `logProbs` only. */
+export interface HeadScores {
+  /** In nats. */
+  readonly logProbs: tf.Tensor
+  /** In nats, for `metric`. */
+  readonly entropy: tf.Tensor | null
+  /** 1 for tokens with the highest logit, otherwise 0. */
+  readonly greedy: tf.Tensor
+}
+
+/** Logits that are computed at once are at most about this many, if these are not too few rows. */
+const CHUNK_LOGITS = 2 ** 22
+
+/** Rows below which products with a large matrix are slow. */
+const CHUNK_ROWS = 128
+
+/** Forward chunks for each chunk of the backward pass, which adds a gradient of all weights for each. */
+const BACKWARD_CHUNKS = 4
+
+const chunkRows = (vocabulary: number): number => Math.max(CHUNK_ROWS, Math.floor(CHUNK_LOGITS / vocabulary))
+
+/** Ranges of at most `size` of `count` rows, as even as possible. */
+const ranges = (count: number, size: number): readonly (readonly [from: number, rows: number])[] => {
+  const parts = Math.ceil(count / size)
+  const start = (i: number): number => Math.floor((i * count) / parts)
+  return Array.from({ length: parts }, (_, i) => [start(i), start(i + 1) - start(i)])
+}
+
+/** Returns whether scores of so many rows are computed in chunks. An adapter of the head prevents it. */
+export const scoresInChunks = (params: Params, config: DecoderConfig, rows: number): boolean =>
+  rows > chunkRows(config.vocabularySize) && params[loraNames(HEAD).a] === undefined
+
+interface Tempered {
+  /** The logits divided by the temperature. */
+  readonly x: tf.Tensor
+  /** Their derivative with respect to the products of states and weights. */
+  readonly slope: (upstream: tf.Tensor) => tf.Tensor
+}
+
+/** Applies the soft cap and the temperature to products of states and weights. */
+const tempered = (products: tf.Tensor, cap: number | null, inverseTemperature: tf.Tensor): Tempered => {
+  if (cap === null) {
+    return { x: tf.mul(products, inverseTemperature), slope: (upstream) => tf.mul(upstream, inverseTemperature) }
+  }
+  const bent = tf.tanh(tf.div(products, cap))
+  return {
+    x: tf.mul(tf.mul(bent, cap), inverseTemperature),
+    slope: (upstream) => tf.mul(tf.mul(upstream, tf.sub(1, tf.square(bent))), inverseTemperature),
+  }
+}
+
+/** Returns 1 where the column is the id, `[n, V]`. Not `oneHot`, which is wrong on tfjs's wasm backend. */
+const hitsOf = (ids: tf.Tensor, vocabulary: number): tf.Tensor =>
+  tf.cast(tf.equal(tf.expandDims(ids, 1), tf.expandDims(tf.range(0, vocabulary, 1, 'int32'), 0)), 'float32')
+
+/** Scores of some rows, with what the backward pass needs of them. */
+interface Chunk {
+  /** `[n, 2]` or `[n, 3]`: log-probabilities, greedy choices, entropies. */
+  readonly columns: tf.Tensor
+  /** Derivatives of the log-probabilities with respect to the states, `[n, D]`. */
+  readonly slopes: tf.Tensor
+  /** Logarithms of the sums of exponentials, `[n, 1]`. */
+  readonly logSums: tf.Tensor
+}
+
+const chunkOf = (
+  { states, ids, inverseTemperature }: ScoredStates,
+  {
+    weight,
+    cap,
+    entropy,
+  }: { readonly weight: tf.Tensor; readonly cap: number | null; readonly entropy: 'none' | 'metric' },
+): Chunk => {
+  const [rows, vocabulary] = [states.shape[0]!, weight.shape[0]!]
+  const { x, slope } = tempered(tf.matMul(states, weight, false, true), cap, inverseTemperature)
+  const [highest, probabilities] = [rowMax(x), tf.softmax(x)]
+  const logSum = tf.neg(tf.log(rowMax(probabilities))) // as in `tokenScores`
+  const places = tf.add(tf.mul(tf.range(0, rows, 1, 'int32'), tf.scalar(vocabulary, 'int32')), ids)
+  const chosen = tf.reshape(tf.gather(tf.reshape(x, [-1]), tf.cast(places, 'int32')), [rows, 1])
+  const columns = [
+    tf.sub(tf.sub(chosen, highest), logSum),
+    tf.cast(tf.greaterEqual(chosen, highest), 'float32'),
+    ...(entropy === 'none' ? [] : [tf.sub(logSum, tf.sum(tf.mul(probabilities, tf.sub(x, highest)), -1, true))]),
+  ]
+  return {
+    columns: tf.concat(columns, 1),
+    slopes: tf.matMul(slope(tf.sub(hitsOf(ids, vocabulary), probabilities)), weight),
+    logSums: tf.add(highest, logSum),
+  }
+}
+
+/**
+ * Computes the gradient of the head's weights, `[V, D]`, for a column of incoming gradients. The
+ * logits are computed again, transposed: a compiled graph would otherwise keep the first ones.
+ */
+const weightGradient = (
+  { states, ids, inverseTemperature }: ScoredStates,
+  {
+    weight,
+    cap,
+    logSums,
+    column,
+  }: Readonly<Record<'weight' | 'logSums' | 'column', tf.Tensor>> & { readonly cap: number | null },
+): tf.Tensor => {
+  const across = (numbers: tf.Tensor): tf.Tensor => tf.reshape(numbers, [1, -1])
+  const { x, slope } = tempered(tf.matMul(weight, states, false, true), cap, inverseTemperature)
+  const probabilities = tf.exp(tf.sub(x, across(logSums)))
+  const vocabulary = tf.range(0, weight.shape[0]!, 1, 'int32')
+  const hits = tf.cast(tf.equal(tf.expandDims(vocabulary, 1), tf.expandDims(ids, 0)), 'float32')
+  return tf.matMul(slope(tf.mul(tf.sub(hits, probabilities), across(column))), states)
+}
+
+/**
+ * Computes scores of tokens in chunks of rows, so that logits `[N, V]` are never there as a whole,
+ * forward or backward.
+ *
+ * Equation $\partial \log p_i / \partial h = (e_i - p) W / T$, which the forward pass keeps for each
+ *          row, `[N, D]`: the backward pass multiplies it by the incoming gradient. Only the gradient
+ *          of W needs the probabilities again.
+ * Shapes   states `[N, D]`, ids `[N]`; results `[N]`.
+ * Source   Wijmans et al. 2024, arXiv:2411.09009, for the idea of losses without all logits.
+ */
+const inChunks = (
+  params: Params,
+  config: DecoderConfig,
+  scored: ScoredStates,
+  entropy: 'none' | 'metric',
+): tf.Tensor => {
+  const cap = config.logitSoftCap
+  const rows = scored.states.shape[0]!
+  const size = chunkRows(config.vocabularySize)
+  const part = (states: tf.Tensor, [from, count]: readonly [number, number]): ScoredStates => ({
+    states: tf.slice(states, [from, 0], [count, states.shape[1]!]),
+    ids: tf.slice(scored.ids, [from], [count]),
+    inverseTemperature: scored.inverseTemperature,
+  })
+  return tf.customGrad((...given) => {
+    const [states, weight, save] = given as unknown as [tf.Tensor, tf.Tensor, tf.GradSaveFunc] // tfjs's types name no order
+    const chunks = ranges(rows, size).map((range) => chunkOf(part(states, range), { weight, cap, entropy }))
+    const joined = (name: keyof Chunk): tf.Tensor =>
+      tf.concat(
+        chunks.map((chunk) => chunk[name]),
+        0,
+      )
+    save([states, weight, joined('slopes'), joined('logSums')])
+    const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {
+      const [states, weight, slopes, logSums] = saved as [tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor] // as saved
+      const column = tf.slice(dy, [0, 0], [rows, 1])
+      const [first, ...more] = ranges(rows, BACKWARD_CHUNKS * size).map((range) => {
+        const some = (numbers: tf.Tensor): tf.Tensor => tf.slice(numbers, [range[0], 0], [range[1], 1])
+        return weightGradient(part(states, range), { weight, cap, logSums: some(logSums), column: some(column) })
+      })
+      return [tf.mul(slopes, column), more.reduce((sum, next) => tf.add(sum, next), first!)]
+    }
+    return { value: joined('columns'), gradFunc }
+  })(scored.states, headWeight(params, config))
+}
+
+/**
+ * Computes the scores of tokens under the model's head.
+ *
+ * Shapes   states `[N, D]`, ids `[N]` int32 in `[0, V)`; results `[N]`. Units: nats.
+ * Cost     memory for the logits of a chunk of rows, and one more product with the weights of the
+ *          head if these are trained.
+ */
+export const headScores = (
+  params: Params,
+  config: DecoderConfig,
+  scored: ScoredStates,
+  entropy: 'none' | 'metric' = 'none',
+): HeadScores => {
+  const rows = scored.states.shape[0]!
+  if (!scoresInChunks(params, config, rows)) {
+    const logits = tf.mul(logitsOf(params, config, scored.states), scored.inverseTemperature)
+    const scores = tokenScores(logits, scored.ids)
+    return { ...scores, greedy: tf.cast(tf.equal(tf.argMax(logits, -1), scored.ids), 'float32') }
+  }
+  const all = inChunks(params, config, scored, entropy)
+  const column = (i: number): tf.Tensor => tf.reshape(tf.slice(all, [0, i], [rows, 1]), [rows])
+  return { logProbs: column(0), greedy: column(1), entropy: entropy === 'none' ? null : column(2) }
+}
