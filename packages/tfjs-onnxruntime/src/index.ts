@@ -10,6 +10,7 @@ import './defaultBackend.js'
 
 export { isTensor } from './compiledEntry.js'
 export { adoptTensor, type Jitted, jit, type VaryingAxes } from './jit.js'
+export { type Consuming, jitConsuming } from './jitConsuming.js'
 export { onCpu } from './onCpu.js'
 export { BACKEND_NAME } from './onnxruntime/backend.js'
 export { KernelError } from './onnxruntime/origin.js'

@@ -81,7 +81,7 @@ const runEntry = (entry: CompiledEntry, leaves: readonly tf.Tensor[]): Tree<tf.T
         const result = results[output.index]!
         return isOnDevice(result)
           ? backend.adoptResident(result, output.dtype)
-          : backend.adopt(result.data, result.dims, output.dtype)
+          : backend.adoptResult(result.data, result.dims, output.dtype)
       }
       case 'Parameter':
         return entry.sizes === 'vary'
@@ -98,7 +98,7 @@ const runEntry = (entry: CompiledEntry, leaves: readonly tf.Tensor[]): Tree<tf.T
  * Calls the function on a backend that does not record. Results are new handles, so freeing them
  * never frees an argument.
  */
-const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
+export const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
   const given = new Set(flatten(input as Tree<tf.Tensor>, isTensor).leaves) // a tree by the types of `jit`
   return scope(() => {
     const { shape, leaves } = flatten(f(input) as Tree<tf.Tensor>, isTensor) // likewise

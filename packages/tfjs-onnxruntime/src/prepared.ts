@@ -67,6 +67,7 @@ export const prepareEntry = <B>(
   const { backend, traced } = entry
   const places = placesOf(given, fed)
   const bound = new Map(placesOf(given, constants).map((i) => [i, given.leaves[i]!]))
+  for (const [i, leaf] of given.leaves.entries()) if (!places.includes(i) && !bound.has(i)) backend.share(leaf)
   const withConstants: CompiledGraph | undefined = bound.size === 0 ? undefined : entry.compile(bound)
   /** Of each feed of the graph: the tensor that stays, or its place among the fed ones. */
   const sources = traced.feedParameters

@@ -87,6 +87,9 @@ let ownedNow = 0
  */
 export const ownedCount = (): number => ownedNow
 
+/** Returns whether releasing one owner of a tensor would not free it. */
+export const hasOtherOwner = (tensor: tf.Tensor): boolean => (owners.get(tensor) ?? 0) > 1
+
 /** A value whose tensors stay alive until `release`, or until the end of a `using` declaration. */
 export interface Owned<T> extends Disposable {
   /** Throws if the value has been released. */

@@ -58,15 +58,26 @@ export interface RecordingBackend {
     sizes: GraphSizes,
   ) => Traced
   readonly compile: Runtime['compile']
-  /** Returns the data of a tensor, computing or copying it from the device if necessary. */
+  /**
+   * Returns the data of a tensor, computing or copying it from the device if necessary. The caller
+   * does not keep it.
+   */
   readonly arrayOf: (tensor: tf.TensorInfo) => OnnxArray
-  /** Returns a tensor as a feed: left on the device if it is there. */
+  /** Makes the array of a tensor one that others may keep. */
+  readonly share: (tensor: tf.TensorInfo) => void
+  /** Returns a tensor as a feed: left on the device if it is there. The caller does not keep it. */
   readonly feedOf: (tensor: tf.TensorInfo) => Feed
   /**
    * Creates a tensor over an array without copying it. The array must not change while the tensor
    * is alive.
    */
   readonly adopt: (data: OnnxArray, shape: readonly number[], dtype: tf.DataType) => tf.Tensor
+  /** Creates a tensor over the result of a run. */
+  readonly adoptResult: RecordingBackend['adopt']
+  /**
+   * Frees a tensor, and gives its array to later results if no other tensor or reader has it.
+   */
+  readonly reclaim: (tensor: tf.Tensor) => void
   /** Creates a tensor of a result on the device. The last tensor that uses the result frees it. */
   readonly adoptResident: (resident: DeviceTensor, dtype: tf.DataType) => tf.Tensor
   readonly makeInfo: (value: Value, dtype?: tf.DataType) => tf.TensorInfo
@@ -179,6 +190,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
 
   const readSync = (dataId: object): tf.backend_util.BackendValues => {
     const slot = slotOf(dataId)
+    slot.array = 'shared'
     return slot.content._tag === 'Opaque' ? slot.content.values : (dataOf(slot) as tf.TypedArray) // int64 never gets a slot
   }
 
@@ -211,6 +223,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     // disposal in between.
     read: async (dataId) => {
       const slot = slotOf(dataId)
+      slot.array = 'shared'
       if (slot.content._tag === 'Opaque') return slot.content.values
       if (isUncomputed(slot.content.value) && slot.content.value.trace === 0) await breathe()
       return dataOf(slot) as tf.TypedArray // int64 never gets a slot
@@ -218,9 +231,10 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     readSync,
     numDataIds: () => storage.numDataIds(),
     disposeData,
-    write: (values, shape, dtype) => addSlot({ content: put(values, dtype, shape), dtype, references: 1 }),
+    write: (values, shape, dtype) =>
+      addSlot({ content: put(values, dtype, shape), dtype, references: 1, array: 'own' }),
     move: (dataId, values, shape, dtype, references) => {
-      storage.set(dataId, { content: put(values, dtype, shape), dtype, references })
+      storage.set(dataId, { content: put(values, dtype, shape), dtype, references, array: 'own' })
     },
     dispose: () => {
       pending.clear()
@@ -268,7 +282,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       throw new TypeError(`onnxruntime backend: a value of type ${value.type} may not leave a kernel`)
     const tensorType = dtype ?? value.type
     const info = {
-      dataId: addSlot({ content: { _tag: 'Numeric', value }, dtype: tensorType, references: 1 }),
+      dataId: addSlot({ content: { _tag: 'Numeric', value }, dtype: tensorType, references: 1, array: 'own' }),
       shape: [...value.shape],
       dtype: tensorType,
     }
@@ -330,6 +344,11 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     return { graph, feedParameters, outputs }
   }
 
+  const adoptResult: RecordingBackend['adopt'] = (data, shape, dtype) => {
+    checkSize(data, shape)
+    return tensorOf(makeLeaf(data, shape, requireOnnxType(dtype)), dtype)
+  }
+
   return {
     kernelBackend,
     version: runtime.version,
@@ -341,9 +360,22 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     trace,
     compile: runtime.compile,
     arrayOf: (tensor) => dataOf(slotOf(tensor.dataId)),
+    share: ({ dataId }) => {
+      slotOf(dataId).array = 'shared'
+    },
     adopt: (data, shape, dtype) => {
-      checkSize(data, shape)
-      return tensorOf(makeLeaf(data, shape, requireOnnxType(dtype)), dtype)
+      const tensor = adoptResult(data, shape, dtype)
+      slotOf(tensor.dataId).array = 'shared'
+      return tensor
+    },
+    adoptResult,
+    reclaim: (tensor) => {
+      flush() // recorded operations may read it
+      const slot = slotOf(tensor.dataId)
+      const { references, array, content } = slot
+      tensor.dispose()
+      if (references > 1 || array === 'shared' || content._tag === 'Opaque' || content.value.data === null) return
+      runtime.reuse(content.value.data)
     },
     feedOf: (tensor) => feedFrom(slotOf(tensor.dataId), tensor.shape, dataOf),
     adoptResident: (resident, dtype) => {
@@ -366,7 +398,9 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       }
     },
     constantOf: (info) => {
-      const { content } = slotOf(info.dataId)
+      const slot = slotOf(info.dataId)
+      const { content } = slot
+      slot.array = 'shared'
       return content._tag === 'Numeric' && content.value.data !== null ? content.value.data : undefined
     },
   }

@@ -6,6 +6,8 @@
  * package, so its version is pinned exactly.
  */
 import { createRequire } from 'node:module'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { errorMessage } from '@tandem-rl/base'
 import type {
   OnnxArray,
@@ -48,6 +50,13 @@ const packageOf = (require: NodeJS.Require): NodeJS.Require => {
   }
 }
 
+/** Returns V8's own function, which Node shows only to programs started with a flag. */
+const youngCollector = (): (() => void) => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as (options: { readonly type: 'minor' }) => void // of V8
+  return () => collect({ type: 'minor' })
+}
+
 /**
  * Loads the native library.
  *
@@ -66,6 +75,8 @@ export const loadOnnxRuntime = (): OnnxRuntime => {
   return {
     version,
     largeConstants: 'external',
+    resultArrays: 'reused',
+    collectYoung: youngCollector(),
     createSession: (model, options) => {
       const session = new native.binding.InferenceSession()
       session.loadModel(model.buffer, model.byteOffset, model.byteLength, options)

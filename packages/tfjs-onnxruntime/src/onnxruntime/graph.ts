@@ -158,6 +158,9 @@ export const collect = (roots: readonly Value[]): Graph => {
   return { roots, operations, feeds, constants }
 }
 
+/** Returns a key of a constant. Equal keys mean equal types, shapes and numbers. */
+export const constantKey = ({ type, shape, data }: Value): string => `${type}[${shape.join()}]=${formatNumbers(data!)}`
+
 /**
  * Returns a key of the computation. Equal keys mean the same operations on feeds of the same shapes
  * and the same constants.
@@ -171,7 +174,7 @@ export const graphKey = (graph: Graph): string => {
   }
   for (const constant of graph.constants) {
     numbers.set(constant, numbers.size)
-    parts.push(`${constant.type}[${constant.shape.join()}]=${formatNumbers(constant.data!)}`)
+    parts.push(constantKey(constant))
   }
   for (const operation of graph.operations) {
     for (const output of operation.outputs) numbers.set(output, numbers.size)

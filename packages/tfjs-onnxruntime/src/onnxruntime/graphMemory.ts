@@ -57,11 +57,18 @@ const LITTLE = 4 * 2 ** 20
  */
 const SHARED = 16 * 2 ** 20
 
-/** Bytes of a graph that keeps its memory: the first run's values, and one block for later runs. */
-export const keptBytes = ({ peak }: RunBytes): number => 2 * peak
+/**
+ * Memory of a session. `planned` and `kept` keep it between runs; `planned` also keeps one block
+ * with the places of all values, beside the memory of the first run, so that a run does not search.
+ */
+export type MemoryMode = 'planned' | 'kept' | 'returned'
 
-/** Decides whether a graph keeps its memory, if `room` more bytes may be kept. */
-export const keepsMemory = (bytes: RunBytes, room: number): 'kept' | 'returned' => {
-  if (bytes.peak <= LITTLE) return 'kept'
-  return bytes.largest > SHARED && keptBytes(bytes) <= room ? 'kept' : 'returned'
+/** Bytes of a graph that keeps its memory. */
+export const keptBytes = ({ peak }: RunBytes, mode: Exclude<MemoryMode, 'returned'>): number =>
+  mode === 'planned' ? 2 * peak : peak
+
+/** Chooses the memory of a session, if `room` more bytes may be kept. */
+export const memoryMode = (bytes: RunBytes, room: number): MemoryMode => {
+  if (bytes.peak <= LITTLE) return 'planned'
+  return bytes.largest > SHARED && keptBytes(bytes, 'kept') <= room ? 'kept' : 'returned'
 }

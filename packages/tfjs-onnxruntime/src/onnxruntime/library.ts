@@ -69,10 +69,13 @@ export interface ExternalData {
 
 /** A compiled graph. */
 export interface OnnxSession {
-  /** Blocks until the outputs named by `fetches` are computed. */
+  /**
+   * Blocks until the outputs named by `fetches` are computed. Those with a tensor are written into
+   * it, if the library can.
+   */
   readonly run: (
     feeds: Readonly<Record<string, OnnxTensor | DeviceTensor>>,
-    fetches: Readonly<Record<string, null>>,
+    fetches: Readonly<Record<string, OnnxTensor | null>>,
     options: Readonly<Record<string, never>>,
   ) => Readonly<Record<string, OnnxTensor | DeviceTensor>>
   readonly endProfiling: () => void
@@ -86,6 +89,10 @@ export interface OnnxRuntime {
   readonly threads?: number
   /** The place of large constants: in the model, or beside it, where they are copied less often. */
   readonly largeConstants: 'inside' | 'external'
+  /** `reused` if results can be written into arrays that are given. */
+  readonly resultArrays: 'reused' | 'new'
+  /** Frees the memory of young objects that nothing refers to. Absent if the program cannot. */
+  readonly collectYoung?: () => void
   readonly createSession: (model: Uint8Array, options: SessionOptions) => OnnxSession
   readonly tensor: (type: OnnxType, data: OnnxArray, dims: readonly number[]) => OnnxTensor
 }

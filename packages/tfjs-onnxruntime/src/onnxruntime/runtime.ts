@@ -13,7 +13,7 @@ import {
   type Value,
 } from './graph.js'
 import { graphCache } from './graphCache.js'
-import { type GraphMemory, keepsMemory, keptBytes, type RunBytes, runBytes } from './graphMemory.js'
+import { type GraphMemory, keptBytes, type MemoryMode, memoryMode, type RunBytes, runBytes } from './graphMemory.js'
 import {
   type Device,
   type DeviceTensor,
@@ -26,7 +26,9 @@ import {
   type OnnxType,
   type SessionOptions,
 } from './library.js'
+import { type MergedGraph, mergeEqual } from './merging.js'
 import { kernelError, type StackMode, withoutTensors } from './origin.js'
+import { resultArrays } from './resultArrays.js'
 import { forWebGpu } from './webGpu.js'
 
 export interface RuntimeOptions {
@@ -121,7 +123,7 @@ interface CompileOptions {
 export type ResultPlace = 'host' | 'device'
 
 interface MemoryPlan {
-  readonly mode: 'kept' | 'returned'
+  readonly mode: MemoryMode
   /** Bytes held between runs. */
   readonly bytes: number
 }
@@ -138,6 +140,8 @@ export interface Runtime {
   readonly compute: (roots: readonly Value[]) => void
   /** Copies a tensor from the device. */
   readonly download: (tensor: DeviceTensor, type: OnnxType) => OnnxArray
+  /** Gives an array that nothing else uses to later runs, for their results. */
+  readonly reuse: (array: OnnxArray) => void
   readonly countFallback: (kernel: string) => void
   readonly stats: () => EngineStats
   readonly release: () => void
@@ -154,6 +158,14 @@ const graphCost = (graph: Graph): 'small' | 'large' =>
   graph.feeds.every((feed) => sizeOf(feed.shape) <= SMALL_ELEMENTS)
     ? 'small'
     : 'large'
+
+/**
+ * Number of operations from which a graph is merged here. onnxruntime takes about 2 ms of processor
+ * time per operation for its passes, most of which find nothing to change in these graphs.
+ */
+const LONG_OPERATIONS = 1000
+
+const isLong = ({ operations }: Graph): boolean => operations.length >= LONG_OPERATIONS
 
 /** Keeps the data that explains errors of a graph, without the graph and its values. */
 const keptRecord = (graph: Graph): (() => Parameters<typeof kernelError>[0]) => {
@@ -190,9 +202,9 @@ const sessionOptions = (
   const shapes = open === undefined ? 'fixed' : 'open'
   return {
     intraOpNumThreads: shapes === 'fixed' && graphCost(graph) === 'small' ? 1 : threads,
-    enableMemPattern: shapes === 'fixed' && mode === 'kept', // one pattern is kept for each combination of sizes
-    enableCpuMemArena: mode === 'kept',
-    graphOptimizationLevel: optimization,
+    enableMemPattern: shapes === 'fixed' && mode === 'planned',
+    enableCpuMemArena: mode !== 'returned',
+    graphOptimizationLevel: isLong(graph) ? 'disabled' : optimization,
     executionMode: 'sequential',
     logSeverityLevel: 4, // errors are thrown, so they need not be printed as well
     ...(externalData.length > 0 && { externalData }),
@@ -234,14 +246,15 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   const counters = { compiles: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
   const held = { graphs: 0, heldBytes: 0, keptBytes: 0 }
   const { threads, setThreads } = threadCount(options.threads)
+  const arrays = resultArrays(ort)
 
   /** Decides whether a graph keeps its memory, and how much. Sizes of open shapes are unknown. */
   const planMemory = (graph: Graph, { open, memory = 'automatic', ...given }: CompileOptions): MemoryPlan => {
     if (memory === 'returned') return { mode: 'returned', bytes: 0 }
     if (open !== undefined && given.bytes === undefined) return { mode: 'kept', bytes: 0 }
     const bytes = given.bytes ?? runBytes(graph)
-    const mode = keepsMemory(bytes, options.keptBytes - held.keptBytes)
-    return { mode, bytes: mode === 'kept' ? keptBytes(bytes) : 0 }
+    const mode = memoryMode(bytes, options.keptBytes - held.keptBytes)
+    return { mode, bytes: mode === 'returned' ? 0 : keptBytes(bytes, mode) }
   }
 
   const createSession = (graph: Graph, { model, ...encoded }: EncodedModel, plan: SessionPlan): OnnxSession => {
@@ -254,12 +267,22 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   }
 
   const onDevice = options.device === 'webgpu' ? forWebGpu : (graph: Graph): Graph => graph
+  /** Returns a graph as it is compiled. */
+  const prepared = (recorded: Graph): MergedGraph => {
+    const graph = onDevice(recorded)
+    return isLong(graph) ? mergeEqual(graph) : { graph, inPlaceOf: (value) => value }
+  }
 
   const compile: Runtime['compile'] = (recordedGraph, wanted = {}) => {
     const started = performance.now()
     const { values, recordAgain } = wanted
-    const graph = onDevice(recordedGraph)
-    const encoded = encodeModel(graph, { ...wanted, largeConstants: ort.largeConstants })
+    const { graph, inPlaceOf } = prepared(recordedGraph)
+    const open = wanted.open && new Map([...wanted.open].map(([value, shape]) => [inPlaceOf(value), shape]))
+    const encoded = encodeModel(graph, {
+      ...(open && { open }),
+      ...(values && { values }),
+      largeConstants: ort.largeConstants,
+    })
     const feedTypes = graph.feeds.flatMap((feed) => (values?.has(feed) ? [] : [feed.type]))
     const plan = planMemory(graph, wanted)
     const { feedNames, rootNames } = encoded
@@ -269,14 +292,16 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     held.graphs++
     held.heldBytes += heldBytes
     held.keptBytes += plan.bytes
-    const recorded = recordAgain === undefined ? keptRecord(graph) : () => onDevice(recordAgain())
+    const recorded = recordAgain === undefined ? keptRecord(graph) : () => prepared(recordAgain()).graph
     let isAlive = true
-    const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
+    const fetches = open === undefined ? arrays.fetches(graph.roots, rootNames) : arrays.fetches([], rootNames)
     counters.compiles++
     counters.compileMs += performance.now() - started
-    const runSession = (feeds: Parameters<OnnxSession['run']>[0]): ReturnType<OnnxSession['run']> => {
+    const runSession = (feeds: Parameters<OnnxSession['run']>[0]): readonly (OnnxTensor | DeviceTensor)[] => {
       try {
-        return session.run(feeds, fetches, {})
+        const wanted = fetches()
+        const results = session.run(feeds, wanted, {})
+        return rootNames.map((name) => wanted[name] ?? results[name]!)
       } catch (error) {
         throw kernelError(recorded(), 'run', error)
       }
@@ -287,8 +312,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
         const given = feeds.map(({ data, shape }, i) =>
           ArrayBuffer.isView(data) ? ort.tensor(feedTypes[i]!, data, shape) : data,
         )
-        const results = runSession(Object.fromEntries(given.map((tensor, i) => [feedNames[i]!, tensor])))
-        const tensors = rootNames.map((name) => results[name]!)
+        const tensors = runSession(Object.fromEntries(given.map((tensor, i) => [feedNames[i]!, tensor])))
         counters.runs++
         counters.runMs += performance.now() - start
         counters.bytesIn += byteLength(feeds.map(({ data }) => data))
@@ -333,6 +357,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
       const copy = makeOperation('Identity', [value], [value], { trace: 0 }).outputs[0]!
       return hostData(cached(collect([copy])).run([{ data: tensor, shape: tensor.dims }])[0]!)
     },
+    reuse: arrays.give,
     countFallback: (kernel) => {
       fallbacks.set(kernel, (fallbacks.get(kernel) ?? 0) + 1)
     },
@@ -344,6 +369,9 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
       fallbacks: Object.fromEntries(fallbacks),
       cachedSessions: cache.size(),
     }),
-    release: cache.release,
+    release: () => {
+      arrays.clear()
+      cache.release()
+    },
   }
 }

@@ -178,6 +178,7 @@ export const loadWebAssembly = async ({
     version: 'WebAssembly',
     threads,
     largeConstants: 'inside',
+    resultArrays: 'new',
     createSession: (model, options) => makeSession(ort, loadSession(ort, model, options), runOptions),
     tensor: (_type, data, dims) => ({ data, dims }),
   }

@@ -111,6 +111,7 @@ const makeRuntime = (ask: Ask, post: (request: GpuRequest) => void): OnnxRuntime
     version: 'WebGPU',
     threads: 1,
     largeConstants: 'inside',
+    resultArrays: 'new',
     createSession: (model, options) => {
       const session = ++sessions
       ask((memory) => ({ kind: 'create', memory, session, model, options: optionsOf(options) }))
