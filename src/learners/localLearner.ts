@@ -245,7 +245,15 @@ const makeLearner = (options: LocalLearnerOptions): LocalLearner<unknown, LossMe
   let version = 0
   let isBusy = false
   const { microBatchTokens = 4096, recompute = 'none' } = compute
-  const lazy = lazyStep(options, { config, optimizer, frozen, maxGradNorm, microBatchTokens, recompute })
+  const lazy = lazyStep(options, {
+    config,
+    optimizer,
+    frozen,
+    maxGradNorm,
+    microBatchTokens,
+    recompute,
+    state: 'consumed',
+  })
   const scorer = makeScorer(config)
   const valuer = makeValuer(config)
 

@@ -1,6 +1,6 @@
 /** A training step whose gradients are computed by several threads. */
 import { FailureError, type ThreadFailure } from '@tandem-rl/base'
-import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -106,11 +106,7 @@ export const parallelStep = <S, M extends LossMetrics>(
 
   const sum = (parts: readonly ComputedGradients<StepMeasures>[]): NamedTensors | null => {
     const [first = null, ...more] = parts.flatMap(({ grads }) => (grads === null ? [] : [grads]))
-    return more.reduce((total, grads, i) => {
-      const next = pieces.add(total, grads)
-      if (i > 0) discard(total, next)
-      return next
-    }, first)
+    return more.reduce<NamedTensors | null>(pieces.add, first)
   }
 
   const learnFrom = (
@@ -120,26 +116,21 @@ export const parallelStep = <S, M extends LossMetrics>(
   ) =>
     scope(() => {
       const parts = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value.value] : []))
-      const learned = pieces.learn({ state, grads: sum(parts), learningRate: tf.scalar(learningRate) })
-      return pieces.conclude({ parts, ...learned }, micros)
+      return pieces.learn({ state, grads: sum(parts), learningRate: tf.scalar(learningRate) }, { parts, micros })
     })
 
   const whole = (state: TrainerState<S>, { micros, counts }: StepPlan, learningRate: number) =>
     scope(() => {
       const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
-      return pieces.whole === undefined
-        ? undefined
-        : pieces.conclude(pieces.whole(state, micros[0]!.rows, numbers), micros)
+      return pieces.whole(state, micros, numbers)
     })
 
   return {
     init: pieces.init,
     update: (state, rows, learningRate) => async () => {
       const plan = scope(() => pieces.plan(state.params, { rows, learningRate }, replicas.workers))
-      if (plan.micros.length === 1 && plan.micros[0]!.gradient === 'computed') {
-        const done = whole(state, plan, learningRate)
-        if (done !== undefined) return E.right(done)
-      }
+      const done = whole(state, plan, learningRate)
+      if (done !== undefined) return E.right(done)
       const results = await gradients(state, plan)
       try {
         const failed = results.find((result) => result.status === 'rejected')

@@ -1,7 +1,7 @@
 /** A pure optimizer step of any loss on rows of tokens. */
 import { notAWeight, refuse } from '@tandem-rl/base'
-import { jit } from '@tandem-rl/tfjs-onnxruntime'
-import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import { jit, jitConsuming } from '@tandem-rl/tfjs-onnxruntime'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { distinctPrompts } from '../../data/completions.js'
 import type { NamedTensors } from '../../data/weights.js'
@@ -10,7 +10,14 @@ import { completionStates, computedPlaces } from '../../modules/transformer/scor
 import type { Loss, LossMetrics } from '../../objectives/loss.js'
 import type { LossRows } from '../../objectives/lossRows.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
-import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
+import {
+  clipByGlobalNorm,
+  clipFactor,
+  globalNorm,
+  mapNamed,
+  type Optimizer,
+  scaled,
+} from '../../objectives/updates/optimizer.js'
 import { type MicroBatch, microBatches } from './microBatches.js'
 import { checkApart, checkStepOptions } from './stepChecks.js'
 import {
@@ -62,6 +69,12 @@ export interface LossStepOptions<S> {
    * Default `none`.
    */
   readonly recompute?: Recompute
+  /**
+   * Use of the memory of a state by the next one. `consumed`: `update` frees the tensors of the state
+   * once the gradients are found to be finite, so that weights and optimizer state are there once.
+   * Default `kept`.
+   */
+  readonly state?: 'kept' | 'consumed'
 }
 
 /** A training step of a loss with the metrics `M`. */
@@ -69,7 +82,7 @@ export interface LossStep<S, M> {
   /** Returns parameters with a fresh optimizer state. The tensors belong to the enclosing scope. */
   readonly init: (params: NamedTensors) => TrainerState<S>
   /**
-   * Performs one step. Does not free the tensors of `state`. The caller owns them and the result.
+   * Performs one step. The caller owns the tensors of `state` and of the result.
    *
    * Errors   throws RangeError for rows that do not match each other, for an empty batch, and for a
    *          learning rate that is negative or not finite. Throws NonFiniteLoss for NaN, before any
@@ -102,10 +115,10 @@ interface LearnInput<S> {
   readonly learningRate: tf.Tensor
 }
 
-interface LearnOutput<S> {
-  readonly state: TrainerState<S>
-  readonly norm: tf.Tensor
-}
+/** Weights of at most so many bytes are updated in the graph of their gradients. */
+const WHOLE_BYTES = 64 * 2 ** 20
+
+const bytesOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + 4 * size, 0)
 
 /** Compiles the number of trained tokens of a micro-batch. */
 const compiledCount = (config: DecoderConfig, loss: Parameters<typeof countedTokens>[1]) =>
@@ -132,6 +145,12 @@ interface StepNumbers {
   readonly learningRate: tf.Tensor
 }
 
+/** The micro-batches of an update, and what was computed of each. */
+interface StepComputed {
+  readonly parts: readonly ComputedPart<StepMeasures>[]
+  readonly micros: readonly MicroBatch[]
+}
+
 /** The building blocks of an update, for one thread or for gradients of several threads. */
 export interface StepPieces<S, M> {
   readonly init: LossStep<S, M>['init']
@@ -149,28 +168,30 @@ export interface StepPieces<S, M> {
   /** Computes the gradients of a micro-batch. The results belong to the enclosing scope. */
   readonly run: (params: NamedTensors, micro: MicroBatch, counts: LossCounts) => ComputedGradients<StepMeasures>
   /**
-   * Adds two sets of gradients; null is zero. The result belongs to the enclosing scope, unless it
-   * is one of them.
+   * Adds two sets of gradients and frees them; null is zero. The result belongs to the enclosing
+   * scope, unless it is one of them.
    */
   readonly add: (a: NamedTensors | null, b: NamedTensors | null) => NamedTensors | null
-  /** Clips gradients and updates the state. Null is a gradient of zero. */
-  readonly learn: (input: Omit<LearnInput<S>, 'grads'> & { readonly grads: NamedTensors | null }) => LearnOutput<S>
+  /**
+   * Clips gradients, frees them, and updates the state. Null is a gradient of zero.
+   *
+   * Errors   throws NonFiniteLoss before any change.
+   */
+  readonly learn: (
+    input: Omit<LearnInput<S>, 'grads'> & Pick<ComputedGradients<StepMeasures>, 'grads'>,
+    computed: StepComputed,
+  ) => ReturnType<LossStep<S, M>['update']>
   /**
    * Computes gradients and update in one graph, for a single micro-batch, or `undefined` if the
    * step cannot.
+   *
+   * Errors   throws NonFiniteLoss.
    */
-  readonly whole:
-    | ((
-        state: TrainerState<S>,
-        rows: StepRows,
-        numbers: StepNumbers,
-      ) => LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] })
-    | undefined
-  /** Returns the result of an update of these micro-batches. Throws NonFiniteLoss. */
-  readonly conclude: (
-    learned: LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] },
+  readonly whole: (
+    state: TrainerState<S>,
     micros: readonly MicroBatch[],
-  ) => ReturnType<LossStep<S, M>['update']>
+    numbers: StepNumbers,
+  ) => ReturnType<LossStep<S, M>['update']> | undefined
   readonly release: () => void
 }
 
@@ -194,25 +215,50 @@ export const stepPieces = <S, M extends LossMetrics>(
   const gradients = stepGradients(config, computed, recompute)
   const count = counted && compiledCount(config, { name: loss.name, counted })
   const chooser = choose && makeChooser(config, choose)
-  const add = jit(
-    ({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) => mapNamed(a, (x, y) => tf.add(x!, y!), b),
-    { results: 'device' },
+  const add = jitConsuming(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
+    mapNamed(a, (x, y) => tf.add(x!, y!), b),
   )
-  const learn = ({ state, grads, learningRate }: LearnInput<S>): LearnOutput<S> => {
-    const clipped = clipByGlobalNorm(grads, maxGradNorm)
-    const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
-    return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
-  }
-  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'automatic' : 'returned', results: 'device' })
+  const norms = jit(
+    ({ grads }: Pick<LearnInput<S>, 'grads'>) => {
+      const norm = globalNorm(grads)
+      return { norm, factor: clipFactor(norm, maxGradNorm) }
+    },
+    { memory: 'returned' },
+  )
+  const learnScaled = jitConsuming(
+    ({ state, grads, factor, learningRate }: LearnInput<S> & { readonly factor: tf.Tensor }): TrainerState<S> => {
+      const { params, state: next } = optimizer.update(
+        scaled(grads, factor),
+        state.optimizer,
+        state.params,
+        learningRate,
+      )
+      return { params, optimizer: next }
+    },
+  )
   /** Forward pass, backward pass and optimizer in one graph, so that gradients never leave it. */
   const compiledWhole = jit(
     (input: Omit<GradInput, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
       const { state, learningRate, ...rows } = input
       const { grads, ...part } = wholeGradients(config, computed)({ ...rows, params: state.params })
-      return { part, ...learn({ state, learningRate, grads }) }
+      const clipped = clipByGlobalNorm(grads, maxGradNorm)
+      const { params, state: next } = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
+      return { part, state: { params, optimizer: next }, norm: clipped.norm }
     },
     { ...OF_ANY_PLACES, results: 'device' },
   )
+  /** Returns the measures of a step. Throws NonFiniteLoss. */
+  const measured = ({ parts, micros }: StepComputed, norm: tf.Tensor) => {
+    const gradNorm = norm.dataSync()[0]!
+    const places = parts.reduce((sum, part) => sum + part.places, 0)
+    const metrics = loss.measures.metrics({ sums: stepSums(loss, parts), gradNorm, places })
+    if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
+      throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
+    }
+    const numbers = parts.flatMap(({ aux }) => (aux.tokens === undefined ? [] : [aux.tokens]))
+    const tokens = numbers.length === 0 ? undefined : stepTokens(numbers, micros)
+    return { metrics, ...(tokens && { tokens }) }
+  }
   const tensorsOf = (rows: StepRows): Omit<RowTensors, 'counts'> => tensorsOfRows(rows, config)
 
   /**
@@ -263,33 +309,28 @@ export const stepPieces = <S, M extends LossMetrics>(
     },
     run: (params, { rows, gradient }, counts) =>
       computedGradients(gradients, { params, frozen, counts, ...tensorsOf(rows) }, gradient),
-    add: (a, b) => (a === null || b === null ? (a ?? b) : add({ a, b })),
-    learn: ({ grads, ...rest }) =>
-      compiledLearn({ ...rest, grads: grads ?? mapNamed(rest.state.params, (param) => tf.zerosLike(param!)) }),
-    whole:
-      recompute === 'none'
-        ? (state, rows, numbers) => {
-            const tensors = tensorsOf(rows)
-            const { part, ...learned } = compiledWhole({ state, frozen, ...numbers, ...tensors })
-            return { parts: [{ ...part, places: computedPlaces(tensors.batch) }], ...learned }
-          }
-        : undefined,
-    conclude: ({ parts, state, norm }, micros) => {
-      const gradNorm = norm.dataSync()[0]!
-      const places = parts.reduce((sum, part) => sum + part.places, 0)
-      const metrics = loss.measures.metrics({ sums: stepSums(loss, parts), gradNorm, places })
-      if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
-        throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
-      }
-      const measured = parts.flatMap(({ aux }) => (aux.tokens === undefined ? [] : [aux.tokens]))
-      const tokens = measured.length === 0 ? undefined : stepTokens(measured, micros)
-      return { state: own(state), metrics, ...(tokens && { tokens }) }
+    add: (a, b) => (a === null || b === null ? (a ?? b) : add({ a, b }, [a, b])),
+    learn: ({ grads: given, state, learningRate }, computed) => {
+      const grads = given ?? mapNamed(state.params, (param) => tf.zerosLike(param!))
+      const { norm, factor } = norms({ grads })
+      const measures = measured(computed, norm)
+      const consumed = options.state === 'consumed' ? [grads, state] : [grads]
+      return { state: own(learnScaled({ state, grads, factor, learningRate }, consumed)), ...measures }
+    },
+    whole: (state, micros, numbers) => {
+      const [only, ...more] = micros
+      const isSmall = recompute === 'none' && bytesOf(state.params) <= WHOLE_BYTES
+      if (!isSmall || only?.gradient !== 'computed' || more.length > 0) return undefined
+      const tensors = tensorsOf(only.rows)
+      const { part, norm, state: next } = compiledWhole({ state, frozen, ...numbers, ...tensors })
+      const parts = [{ ...part, places: computedPlaces(tensors.batch) }]
+      return { ...measured({ parts, micros }, norm), state: own(next) }
     },
     release: () => {
       kept?.release()
       gradients.release()
       chooser?.release()
-      for (const graph of [count, compiledLearn, compiledWhole, add]) graph?.release()
+      for (const graph of [count, norms, learnScaled, compiledWhole, add]) graph?.release()
     },
   }
 }
@@ -312,7 +353,7 @@ export const lossStep = <S, M extends LossMetrics>(
 ): LossStep<S, M> => {
   const pieces = stepPieces(loss, options)
 
-  /** Adds up the gradients of the micro-batches, and frees each set once it is added. */
+  /** Adds up the gradients of the micro-batches. */
   const accumulate = (
     params: NamedTensors,
     micros: readonly MicroBatch[],
@@ -320,25 +361,11 @@ export const lossStep = <S, M extends LossMetrics>(
   ): { readonly grads: NamedTensors | null; readonly parts: readonly ComputedPart<StepMeasures>[] } =>
     micros.reduce<{ grads: NamedTensors | null; parts: readonly ComputedPart<StepMeasures>[] }>(
       (sum, micro) => {
-        const part = scope(() => pieces.run(params, micro, counts))
-        const grads = pieces.add(sum.grads, part.grads)
-        discard([sum.grads, part.grads], grads)
-        return { grads, parts: [...sum.parts, part] }
+        const { grads, ...part } = scope(() => pieces.run(params, micro, counts))
+        return { grads: pieces.add(sum.grads, grads), parts: [...sum.parts, part] }
       },
       { grads: null, parts: [] },
     )
-
-  const learnFrom = (
-    state: TrainerState<S>,
-    micros: readonly MicroBatch[],
-    numbers: StepNumbers,
-  ): LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] } => {
-    const [only, ...more] = micros
-    if (pieces.whole !== undefined && only?.gradient === 'computed' && more.length === 0)
-      return pieces.whole(state, only.rows, numbers)
-    const { grads, parts } = accumulate(state.params, micros, numbers.counts)
-    return { parts, ...pieces.learn({ state, grads, learningRate: numbers.learningRate }) }
-  }
 
   return {
     init: pieces.init,
@@ -346,7 +373,10 @@ export const lossStep = <S, M extends LossMetrics>(
       scope(() => {
         const { micros, counts } = pieces.plan(state.params, { rows, learningRate }, 1)
         const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
-        return pieces.conclude(learnFrom(state, micros, numbers), micros)
+        const whole = pieces.whole(state, micros, numbers)
+        if (whole !== undefined) return whole
+        const { grads, parts } = accumulate(state.params, micros, numbers.counts)
+        return pieces.learn({ state, grads, learningRate: numbers.learningRate }, { parts, micros })
       }),
     release: pieces.release,
   }

@@ -53,6 +53,14 @@ export const mapNamed = (
 export const globalNorm = (tensors: NamedTensors): tf.Tensor =>
   tf.sqrt(tf.sum(tf.stack(Object.values(tensors).map((tensor) => tf.sum(tf.square(tensor))))))
 
+/** Returns the factor of `clipByGlobalNorm` for gradients of this norm, a scalar. */
+export const clipFactor = (norm: tf.Tensor, maxNorm: number): tf.Tensor =>
+  tf.minimum(tf.div(maxNorm, tf.add(norm, 1e-6)), 1)
+
+/** Multiplies all tensors by a scalar. */
+export const scaled = (tensors: NamedTensors, factor: tf.Tensor): NamedTensors =>
+  mapNamed(tensors, (tensor) => tf.mul(tensor!, factor))
+
 /**
  * Scales all gradients by one factor so that their global norm is at most `maxNorm`.
  *
@@ -69,8 +77,7 @@ export const clipByGlobalNorm = (
 ): { readonly grads: NamedTensors; readonly norm: tf.Tensor } => {
   if (!(maxNorm > 0)) throw new RangeError(`clipByGlobalNorm: maxNorm must be positive, got ${maxNorm}`)
   const norm = globalNorm(grads)
-  const factor = tf.minimum(tf.div(maxNorm, tf.add(norm, 1e-6)), 1)
-  return { grads: mapNamed(grads, (g) => tf.mul(g!, factor)), norm }
+  return { grads: scaled(grads, clipFactor(norm, maxNorm)), norm }
 }
 
 /** Applies decoupled weight decay to a parameter: `p (1 - lr wd)`. */
