@@ -48,84 +48,88 @@ const ranges = (count: number, size: number): readonly (readonly [from: number, 
 export const scoresInChunks = (params: Params, config: DecoderConfig, rows: number): boolean =>
   rows > chunkRows(config.vocabularySize) && params[loraNames(HEAD).a] === undefined
 
+/** The weights of the head, and the rest of its arithmetic. */
+interface Head {
+  /** `[V, D]` */
+  readonly weight: tf.Tensor
+  readonly cap: number | null
+}
+
 interface Tempered {
-  /** The logits divided by the temperature. */
+  /** The logits divided by the temperature, or their transpose. */
   readonly x: tf.Tensor
-  /** Their derivative with respect to the products of states and weights. */
-  readonly slope: (upstream: tf.Tensor) => tf.Tensor
+  /** Their derivative by the logits of a head without a cap and a temperature of 1; null: 1 / T. */
+  readonly bend: tf.Tensor | null
 }
 
-/** Applies the soft cap and the temperature to products of states and weights. */
-const tempered = (products: tf.Tensor, cap: number | null, inverseTemperature: tf.Tensor): Tempered => {
-  if (cap === null) {
-    return { x: tf.mul(products, inverseTemperature), slope: (upstream) => tf.mul(upstream, inverseTemperature) }
-  }
+/** Applies a soft cap and the temperature to products of states and weights. */
+const capped = (products: tf.Tensor, cap: number, inverseTemperature: tf.Tensor): Tempered => {
   const bent = tf.tanh(tf.div(products, cap))
-  return {
-    x: tf.mul(tf.mul(bent, cap), inverseTemperature),
-    slope: (upstream) => tf.mul(tf.mul(upstream, tf.sub(1, tf.square(bent))), inverseTemperature),
-  }
+  return { x: tf.mul(tf.mul(bent, cap), inverseTemperature), bend: tf.sub(1, tf.square(bent)) }
 }
 
-/** Returns 1 where the column is the id, `[n, V]`. Not `oneHot`, which is wrong on tfjs's wasm backend. */
-const hitsOf = (ids: tf.Tensor, vocabulary: number): tf.Tensor =>
-  tf.cast(tf.equal(tf.expandDims(ids, 1), tf.expandDims(tf.range(0, vocabulary, 1, 'int32'), 0)), 'float32')
+/** Computes logits divided by the temperature from one product, in either order. */
+const temperedProducts = (
+  { states, inverseTemperature }: ScoredStates,
+  cap: number | null,
+  product: (states: tf.Tensor) => tf.Tensor,
+): Tempered =>
+  cap === null
+    ? { x: product(tf.mul(states, inverseTemperature)), bend: null }
+    : capped(product(states), cap, inverseTemperature)
 
 /** Scores of some rows, with what the backward pass needs of them. */
 interface Chunk {
   /** `[n, 2]` or `[n, 3]`: log-probabilities, greedy choices, entropies. */
   readonly columns: tf.Tensor
-  /** Derivatives of the log-probabilities with respect to the states, `[n, D]`. */
+  /** Derivatives of the log-probabilities by the states, `[n, D]`. */
   readonly slopes: tf.Tensor
   /** Logarithms of the sums of exponentials, `[n, 1]`. */
   readonly logSums: tf.Tensor
+  /** Derivatives of the chosen logits by the products of states and weights, `[n, 1]`. */
+  readonly chosenBends: tf.Tensor
 }
 
 const chunkOf = (
-  { states, ids, inverseTemperature }: ScoredStates,
-  {
-    weight,
-    cap,
-    entropy,
-  }: { readonly weight: tf.Tensor; readonly cap: number | null; readonly entropy: 'none' | 'metric' },
+  scored: ScoredStates,
+  { weight, cap, entropy }: Head & { readonly entropy: 'none' | 'metric' },
 ): Chunk => {
+  const { states, ids, inverseTemperature } = scored
   const [rows, vocabulary] = [states.shape[0]!, weight.shape[0]!]
-  const { x, slope } = tempered(tf.matMul(states, weight, false, true), cap, inverseTemperature)
+  const { x, bend } = temperedProducts(scored, cap, (given) => tf.matMul(given, weight, false, true))
   const [highest, probabilities] = [rowMax(x), tf.softmax(x)]
   const logSum = tf.neg(tf.log(rowMax(probabilities))) // as in `tokenScores`
-  const places = tf.add(tf.mul(tf.range(0, rows, 1, 'int32'), tf.scalar(vocabulary, 'int32')), ids)
-  const chosen = tf.reshape(tf.gather(tf.reshape(x, [-1]), tf.cast(places, 'int32')), [rows, 1])
+  const places = tf.cast(tf.add(tf.mul(tf.range(0, rows, 1, 'int32'), tf.scalar(vocabulary, 'int32')), ids), 'int32')
+  const at = (numbers: tf.Tensor): tf.Tensor => tf.reshape(tf.gather(tf.reshape(numbers, [-1]), places), [rows, 1])
+  const chosen = at(x)
   const columns = [
     tf.sub(tf.sub(chosen, highest), logSum),
     tf.cast(tf.greaterEqual(chosen, highest), 'float32'),
     ...(entropy === 'none' ? [] : [tf.sub(logSum, tf.sum(tf.mul(probabilities, tf.sub(x, highest)), -1, true))]),
   ]
+  const chosenBends = bend === null ? tf.onesLike(chosen) : at(bend)
+  const mean = tf.matMul(bend === null ? probabilities : tf.mul(probabilities, bend), weight)
   return {
     columns: tf.concat(columns, 1),
-    slopes: tf.matMul(slope(tf.sub(hitsOf(ids, vocabulary), probabilities)), weight),
+    slopes: tf.mul(tf.sub(tf.mul(tf.gather(weight, ids), chosenBends), mean), inverseTemperature),
     logSums: tf.add(highest, logSum),
+    chosenBends,
   }
 }
 
 /**
- * Computes the gradient of the head's weights, `[V, D]`, for a column of incoming gradients. The
- * logits are computed again, transposed: a compiled graph would otherwise keep the first ones.
+ * Computes the part of the gradient of the head's weights that all tokens of the vocabulary have,
+ * `[V, D]`, for rows `y` of states times incoming gradients. The logits are computed again,
+ * transposed: a compiled graph would otherwise keep the first ones.
  */
-const weightGradient = (
-  { states, ids, inverseTemperature }: ScoredStates,
-  {
-    weight,
-    cap,
-    logSums,
-    column,
-  }: Readonly<Record<'weight' | 'logSums' | 'column', tf.Tensor>> & { readonly cap: number | null },
+const meanGradient = (
+  scored: ScoredStates,
+  { weight, cap }: Head,
+  { y, logSums }: Readonly<Record<'y' | 'logSums', tf.Tensor>>,
 ): tf.Tensor => {
-  const across = (numbers: tf.Tensor): tf.Tensor => tf.reshape(numbers, [1, -1])
-  const { x, slope } = tempered(tf.matMul(weight, states, false, true), cap, inverseTemperature)
-  const probabilities = tf.exp(tf.sub(x, across(logSums)))
-  const vocabulary = tf.range(0, weight.shape[0]!, 1, 'int32')
-  const hits = tf.cast(tf.equal(tf.expandDims(vocabulary, 1), tf.expandDims(ids, 0)), 'float32')
-  return tf.matMul(slope(tf.mul(tf.sub(hits, probabilities), across(column))), states)
+  const { x, bend } = temperedProducts(scored, cap, (given) => tf.matMul(weight, given, false, true))
+  const probabilities = tf.exp(tf.sub(x, tf.reshape(logSums, [1, -1])))
+  return tf.matMul(bend === null ? probabilities : tf.mul(probabilities, bend), y)
 }
 
 /**
@@ -160,15 +164,17 @@ const inChunks = (
         chunks.map((chunk) => chunk[name]),
         0,
       )
-    save([states, weight, joined('slopes'), joined('logSums')])
+    save([states, weight, joined('slopes'), joined('logSums'), joined('chosenBends')])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {
-      const [states, weight, slopes, logSums] = saved as [tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor] // as saved
+      const [states, weight, slopes, logSums, bends] = saved as [tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor] // as saved
       const column = tf.slice(dy, [0, 0], [rows, 1])
-      const [first, ...more] = ranges(rows, BACKWARD_CHUNKS * size).map((range) => {
-        const some = (numbers: tf.Tensor): tf.Tensor => tf.slice(numbers, [range[0], 0], [range[1], 1])
-        return weightGradient(part(states, range), { weight, cap, logSums: some(logSums), column: some(column) })
-      })
-      return [tf.mul(slopes, column), more.reduce((sum, next) => tf.add(sum, next), first!)]
+      const y = tf.mul(states, tf.mul(column, scored.inverseTemperature))
+      const chosen = tf.unsortedSegmentSum(tf.mul(y, bends), scored.ids as tf.Tensor1D, weight.shape[0]!) // `[N]` by contract
+      const gradient = ranges(rows, BACKWARD_CHUNKS * size).reduce<tf.Tensor>((sum, range) => {
+        const some = (numbers: tf.Tensor): tf.Tensor => tf.slice(numbers, [range[0], 0], [range[1], numbers.shape[1]!])
+        return tf.sub(sum, meanGradient(part(states, range), { weight, cap }, { y: some(y), logSums: some(logSums) }))
+      }, chosen)
+      return [tf.mul(slopes, column), gradient]
     }
     return { value: joined('columns'), gradFunc }
   })(scored.states, headWeight(params, config))
