@@ -157,7 +157,8 @@ const describe = (options: LocalLearnerOptions) => {
 }
 
 /** Starts the threads of a learner and its step on them, on first use. */
-const lazyStep = (options: LocalLearnerOptions, learning: LossStepOptions<object>) => {
+const lazyStep = (options: LocalLearnerOptions, given: LossStepOptions<object>) => {
+  const learning = { ...given, state: 'consumed' } as const
   const { loss, model, compute = {} } = options
   const { threads: workers = 1, recompute = 'none', threadStarter } = compute
   type Step = ParallelStep<object, LossMetrics>
@@ -245,15 +246,7 @@ const makeLearner = (options: LocalLearnerOptions): LocalLearner<unknown, LossMe
   let version = 0
   let isBusy = false
   const { microBatchTokens = 4096, recompute = 'none' } = compute
-  const lazy = lazyStep(options, {
-    config,
-    optimizer,
-    frozen,
-    maxGradNorm,
-    microBatchTokens,
-    recompute,
-    state: 'consumed',
-  })
+  const lazy = lazyStep(options, { config, optimizer, frozen, maxGradNorm, microBatchTokens, recompute })
   const scorer = makeScorer(config)
   const valuer = makeValuer(config)
 

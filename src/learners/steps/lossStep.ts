@@ -70,9 +70,9 @@ export interface LossStepOptions<S> {
    */
   readonly recompute?: Recompute
   /**
-   * Use of the memory of a state by the next one. `consumed`: `update` frees the tensors of the state
-   * once the gradients are found to be finite, so that weights and optimizer state are there once.
-   * Default `kept`.
+   * Use of the memory of a state by the next one. With `consumed`, `update` frees the tensors of the
+   * state once the gradients are known to be finite, so that weights and optimizer state are there
+   * once. Default `kept`.
    */
   readonly state?: 'kept' | 'consumed'
 }

@@ -52,8 +52,8 @@ export const modelOutputs = (
   const headOutputs = (entropy: 'none' | 'metric'): HeadScores =>
     once('head', () => {
       const { states, weights } = readout
-      const scored = { states, ids: rowIds(rows), inverseTemperature: rows.inverseTemperature }
-      return headScores(weights, config, scored, entropy)
+      const scored = { states, ids: rowIds(rows), inverseTemperature: rows.inverseTemperature, entropy }
+      return headScores(weights, config, scored)
     })
   return {
     get logits() {

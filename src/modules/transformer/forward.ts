@@ -385,10 +385,7 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
   return { hidden: toPlaces(forwardTokens(params, config, tokens), segment.filled), layers: made }
 }
 
-/**
- * Returns the weights of the output projection, `[V, D]`: its own if there are some, or else those of
- * the tied embedding.
- */
+/** Returns the weights of the output projection, `[V, D]`: its own, or those of the embedding. */
 export const headWeight = (params: Params, { tiedEmbeddings, embedding }: DecoderConfig): tf.Tensor =>
   params[`${HEAD}.weight`] ?? parameter(params, `${tiedEmbeddings ? embedding.name : HEAD}.weight`)
 

@@ -14,6 +14,8 @@ export interface ScoredStates {
   readonly ids: tf.Tensor
   /** `[]` */
   readonly inverseTemperature: tf.Tensor
+  /** Default `none`. */
+  readonly entropy?: 'none' | 'metric'
 }
 
 /** The scores of each token, `[N]` each. Gradients flow through `logProbs` only. */
@@ -32,7 +34,7 @@ const CHUNK_LOGITS = 2 ** 22
 /** Rows below which products with a large matrix are slow. */
 const CHUNK_ROWS = 128
 
-/** Forward chunks for each chunk of the backward pass, which adds a gradient of all weights for each. */
+/** Forward chunks for each chunk of the backward pass, which adds a gradient of all weights. */
 const BACKWARD_CHUNKS = 4
 
 const chunkRows = (vocabulary: number): number => Math.max(CHUNK_ROWS, Math.floor(CHUNK_LOGITS / vocabulary))
@@ -44,7 +46,7 @@ const ranges = (count: number, size: number): readonly (readonly [from: number, 
   return Array.from({ length: parts }, (_, i) => [start(i), start(i + 1) - start(i)])
 }
 
-/** Returns whether scores of so many rows are computed in chunks. An adapter of the head prevents it. */
+/** Returns whether so many rows are scored in chunks. An adapter of the head prevents it. */
 export const scoresInChunks = (params: Params, config: DecoderConfig, rows: number): boolean =>
   rows > chunkRows(config.vocabularySize) && params[loraNames(HEAD).a] === undefined
 
@@ -136,18 +138,14 @@ const meanGradient = (
  * Computes scores of tokens in chunks of rows, so that logits `[N, V]` are never there as a whole,
  * forward or backward.
  *
- * Equation $\partial \log p_i / \partial h = (e_i - p) W / T$, which the forward pass keeps for each
- *          row, `[N, D]`: the backward pass multiplies it by the incoming gradient. Only the gradient
- *          of W needs the probabilities again.
+ * Equation $\partial \log p_i / \partial h = (e_i - p) W / T$, which the forward pass keeps for
+ *          each row, `[N, D]`: the backward pass multiplies it by the incoming gradient. Only the
+ *          gradient of W needs the probabilities again.
  * Shapes   states `[N, D]`, ids `[N]`; results `[N]`.
  * Source   Wijmans et al. 2024, arXiv:2411.09009, for the idea of losses without all logits.
  */
-const inChunks = (
-  params: Params,
-  config: DecoderConfig,
-  scored: ScoredStates,
-  entropy: 'none' | 'metric',
-): tf.Tensor => {
+const inChunks = (params: Params, config: DecoderConfig, scored: ScoredStates): tf.Tensor => {
+  const { entropy = 'none' } = scored
   const cap = config.logitSoftCap
   const rows = scored.states.shape[0]!
   const size = chunkRows(config.vocabularySize)
@@ -187,19 +185,14 @@ const inChunks = (
  * Cost     memory for the logits of a chunk of rows, and one more product with the weights of the
  *          head if these are trained.
  */
-export const headScores = (
-  params: Params,
-  config: DecoderConfig,
-  scored: ScoredStates,
-  entropy: 'none' | 'metric' = 'none',
-): HeadScores => {
+export const headScores = (params: Params, config: DecoderConfig, scored: ScoredStates): HeadScores => {
   const rows = scored.states.shape[0]!
   if (!scoresInChunks(params, config, rows)) {
     const logits = tf.mul(logitsOf(params, config, scored.states), scored.inverseTemperature)
     const scores = tokenScores(logits, scored.ids)
     return { ...scores, greedy: tf.cast(tf.equal(tf.argMax(logits, -1), scored.ids), 'float32') }
   }
-  const all = inChunks(params, config, scored, entropy)
+  const all = inChunks(params, config, scored)
   const column = (i: number): tf.Tensor => tf.reshape(tf.slice(all, [0, i], [rows, 1]), [rows])
-  return { logProbs: column(0), greedy: column(1), entropy: entropy === 'none' ? null : column(2) }
+  return { logProbs: column(0), greedy: column(1), entropy: scored.entropy === 'metric' ? column(2) : null }
 }

@@ -30,7 +30,7 @@ describe.each([null, 2])('scores in chunks, with the soft cap %s', (logitSoftCap
       const { ids, tensors, upstream, inverseTemperature } = made()
       expect(scoresInChunks(tensors, config, N)).toBe(true)
       const chunked = valueAndGrad(tensors, ({ states, ...weights }) => {
-        const scores = headScores(weights, config, { states, ids, inverseTemperature }, 'metric')
+        const scores = headScores(weights, config, { states, ids, inverseTemperature, entropy: 'metric' })
         return { value: tf.sum(tf.mul(scores.logProbs, upstream)), aux: { ...scores } }
       })
       const whole = valueAndGrad(tensors, ({ states, ...weights }) => {

@@ -8,13 +8,14 @@
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { folded } from './folding.js'
-import { collect, type Graph, isUncomputed, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
+import { collect, type Graph, isUncomputed, makeOperation, sameShape, type Value } from './graph.js'
 import type { DeviceTensor, OnnxArray, OnnxType } from './library.js'
 import { type Origin, originOf } from './origin.js'
 import { makeResidents } from './residents.js'
 import type { EmitOptions, Emitter, GraphSizes, KernelInputs } from './rule.js'
-import type { EngineStats, Feed, Runtime } from './runtime.js'
+import type { EngineStats, Runtime } from './runtime.js'
 import { copyArray, leaf, onnxType, type StorageSlot } from './storage.js'
+import { type TensorArrays, tensorArrays } from './tensorArrays.js'
 
 export const BACKEND_NAME = 'onnxruntime'
 
@@ -38,7 +39,7 @@ type TracedOutput = { readonly shape: readonly number[]; readonly dtype: tf.Data
 )
 
 /** The interface of the backend for the rest of the engine, beyond tfjs's own. */
-export interface RecordingBackend {
+export interface RecordingBackend extends TensorArrays {
   readonly kernelBackend: tf.KernelBackend
   /** The version of onnxruntime. */
   readonly version: string
@@ -58,32 +59,11 @@ export interface RecordingBackend {
     sizes: GraphSizes,
   ) => Traced
   readonly compile: Runtime['compile']
-  /**
-   * Returns the data of a tensor, computing or copying it from the device if necessary. The caller
-   * does not keep it.
-   */
-  readonly arrayOf: (tensor: tf.TensorInfo) => OnnxArray
-  /** Makes the array of a tensor one that others may keep. */
-  readonly share: (tensor: tf.TensorInfo) => void
-  /** Returns a tensor as a feed: left on the device if it is there. The caller does not keep it. */
-  readonly feedOf: (tensor: tf.TensorInfo) => Feed
-  /**
-   * Creates a tensor over an array without copying it. The array must not change while the tensor
-   * is alive.
-   */
-  readonly adopt: (data: OnnxArray, shape: readonly number[], dtype: tf.DataType) => tf.Tensor
-  /** Creates a tensor over the result of a run. */
-  readonly adoptResult: RecordingBackend['adopt']
-  /**
-   * Frees a tensor, and gives its array to later results if no other tensor or reader has it.
-   */
-  readonly reclaim: (tensor: tf.Tensor) => void
   /** Creates a tensor of a result on the device. The last tensor that uses the result frees it. */
   readonly adoptResident: (resident: DeviceTensor, dtype: tf.DataType) => tf.Tensor
   readonly makeInfo: (value: Value, dtype?: tf.DataType) => tf.TensorInfo
   /** Creates another handle on the same data, for tfjs's Identity and Reshape. */
   readonly shareData: (info: tf.TensorInfo, shape: readonly number[]) => tf.TensorInfo
-  readonly constantOf: (info: tf.TensorInfo) => OnnxArray | undefined
   /** Runs `f`, attributing its operations to a kernel call: errors name it. */
   readonly recordAs: <T>(kernel: string, inputs: KernelInputs, f: () => T) => T
 }
@@ -98,18 +78,6 @@ const residentValue = (
   resident: DeviceTensor,
   { type, trace }: { readonly type: OnnxType; readonly trace: number },
 ): Value => ({ shape: resident.dims, type, isConstant: false, trace, operation: null, data: null, resident })
-
-/** Throws RangeError unless an array has as many elements as its shape. */
-const checkSize = (data: OnnxArray, shape: readonly number[]): void => {
-  if (data.length === sizeOf(shape)) return
-  throw new RangeError(`adopt: ${data.length} elements given, shape [${shape.join()}] needs ${sizeOf(shape)}`)
-}
-
-/** Returns a slot as a feed of this shape. It stays on the device unless it must be reshaped. */
-const feedFrom = (slot: StorageSlot, shape: readonly number[], dataOf: (slot: StorageSlot) => OnnxArray): Feed => {
-  const resident = slot.content._tag === 'Numeric' ? slot.content.value.resident : undefined
-  return { data: resident !== undefined && sameShape(resident.dims, shape) ? resident : dataOf(slot), shape }
-}
 
 /** The parts of tfjs's interface that do not depend on the state. */
 const FIXED_PARTS = {
@@ -344,10 +312,13 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     return { graph, feedParameters, outputs }
   }
 
-  const adoptResult: RecordingBackend['adopt'] = (data, shape, dtype) => {
-    checkSize(data, shape)
-    return tensorOf(makeLeaf(data, shape, requireOnnxType(dtype)), dtype)
-  }
+  const arrays = tensorArrays({
+    runtime,
+    slotOf,
+    dataOf,
+    flush,
+    tensorOf: (data, shape, dtype) => tensorOf(makeLeaf(data, shape, requireOnnxType(dtype)), dtype),
+  })
 
   return {
     kernelBackend,
@@ -359,25 +330,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     isTracing: () => currentTrace !== 0,
     trace,
     compile: runtime.compile,
-    arrayOf: (tensor) => dataOf(slotOf(tensor.dataId)),
-    share: ({ dataId }) => {
-      slotOf(dataId).array = 'shared'
-    },
-    adopt: (data, shape, dtype) => {
-      const tensor = adoptResult(data, shape, dtype)
-      slotOf(tensor.dataId).array = 'shared'
-      return tensor
-    },
-    adoptResult,
-    reclaim: (tensor) => {
-      flush() // recorded operations may read it
-      const slot = slotOf(tensor.dataId)
-      const { references, array, content } = slot
-      tensor.dispose()
-      if (references > 1 || array === 'shared' || content._tag === 'Opaque' || content.value.data === null) return
-      runtime.reuse(content.value.data)
-    },
-    feedOf: (tensor) => feedFrom(slotOf(tensor.dataId), tensor.shape, dataOf),
+    ...arrays,
     adoptResident: (resident, dtype) => {
       const value = residentValue(resident, { type: requireOnnxType(dtype), trace: currentTrace })
       return tensorOf(value, dtype)
@@ -396,12 +349,6 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       } finally {
         origin = outer
       }
-    },
-    constantOf: (info) => {
-      const slot = slotOf(info.dataId)
-      const { content } = slot
-      slot.array = 'shared'
-      return content._tag === 'Numeric' && content.value.data !== null ? content.value.data : undefined
     },
   }
 }

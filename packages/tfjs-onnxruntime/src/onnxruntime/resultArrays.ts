@@ -37,8 +37,8 @@ export interface ResultArrays {
  *
  * Node frees the memory of a result when the garbage collector finds its array, which large arrays
  * do not hurry: a training step that replaces weights would have several sets of them. Results in
- * the arena of a session would make it grow, by powers of two. onnxruntime-node writes a result into
- * the array that it is given, and returns a copy of it nevertheless, which is garbage at once.
+ * the arena of a session would make it grow, by powers of two. onnxruntime-node writes a result
+ * into the array that it is given, and returns a copy of it nevertheless, which is garbage at once.
  */
 export const resultArrays = (ort: Pick<OnnxRuntime, 'tensor' | 'resultArrays' | 'collectYoung'>): ResultArrays => {
   const waiting = new Map<number, Float32Array[]>()

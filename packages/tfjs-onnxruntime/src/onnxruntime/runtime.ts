@@ -167,6 +167,25 @@ const LONG_OPERATIONS = 1000
 
 const isLong = ({ operations }: Graph): boolean => operations.length >= LONG_OPERATIONS
 
+/** Returns the graph that is compiled on a device for a recorded one. */
+const graphsOf =
+  (device: Device) =>
+  (recorded: Graph): MergedGraph => {
+    const graph = device === 'webgpu' ? forWebGpu(recorded) : recorded
+    return isLong(graph) ? mergeEqual(graph) : { graph, inPlaceOf: (value) => value }
+  }
+
+const encodeMerged = (
+  { largeConstants }: Pick<OnnxRuntime, 'largeConstants'>,
+  { graph, inPlaceOf }: MergedGraph,
+  { open, values }: CompileOptions,
+): EncodedModel =>
+  encodeModel(graph, {
+    ...(open && { open: new Map([...open].map(([value, shape]) => [inPlaceOf(value), shape])) }),
+    ...(values && { values }),
+    largeConstants,
+  })
+
 /** Keeps the data that explains errors of a graph, without the graph and its values. */
 const keptRecord = (graph: Graph): (() => Parameters<typeof kernelError>[0]) => {
   const operations = graph.operations.map(withoutTensors)
@@ -266,23 +285,14 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     }
   }
 
-  const onDevice = options.device === 'webgpu' ? forWebGpu : (graph: Graph): Graph => graph
-  /** Returns a graph as it is compiled. */
-  const prepared = (recorded: Graph): MergedGraph => {
-    const graph = onDevice(recorded)
-    return isLong(graph) ? mergeEqual(graph) : { graph, inPlaceOf: (value) => value }
-  }
+  const prepared = graphsOf(options.device)
 
   const compile: Runtime['compile'] = (recordedGraph, wanted = {}) => {
     const started = performance.now()
     const { values, recordAgain } = wanted
-    const { graph, inPlaceOf } = prepared(recordedGraph)
-    const open = wanted.open && new Map([...wanted.open].map(([value, shape]) => [inPlaceOf(value), shape]))
-    const encoded = encodeModel(graph, {
-      ...(open && { open }),
-      ...(values && { values }),
-      largeConstants: ort.largeConstants,
-    })
+    const merged = prepared(recordedGraph)
+    const { graph } = merged
+    const encoded = encodeMerged(ort, merged, wanted)
     const feedTypes = graph.feeds.flatMap((feed) => (values?.has(feed) ? [] : [feed.type]))
     const plan = planMemory(graph, wanted)
     const { feedNames, rootNames } = encoded
@@ -294,7 +304,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     held.keptBytes += plan.bytes
     const recorded = recordAgain === undefined ? keptRecord(graph) : () => prepared(recordAgain()).graph
     let isAlive = true
-    const fetches = open === undefined ? arrays.fetches(graph.roots, rootNames) : arrays.fetches([], rootNames)
+    const fetches = wanted.open === undefined ? arrays.fetches(graph.roots, rootNames) : arrays.fetches([], rootNames)
     counters.compiles++
     counters.compileMs += performance.now() - started
     const runSession = (feeds: Parameters<OnnxSession['run']>[0]): readonly (OnnxTensor | DeviceTensor)[] => {
