@@ -2,8 +2,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { stepWeights } from '../modules/generation/generator.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
+import { BACKWARD_CHUNKS, chunkRows } from '../modules/transformer/headScores.js'
 import { CAPACITY_STEP } from '../modules/transformer/pack.js'
 import { parameterCount } from '../modules/transformer/params.js'
+import { updatesWhole } from './steps/lossStep.js'
 import type { Recompute } from './steps/stepGradients.js'
 
 /** The rows of one update. */
@@ -33,9 +35,7 @@ export interface MemoryEstimate {
   /** Weights of the model, and of an adapter. */
   readonly weights: number
   readonly gradients: number
-  /**
-   * Optimizer state and weights before and after an update, with old ones until garbage collection.
-   */
+  /** Trained weights and optimizer state, and what an update needs to replace them. */
   readonly optimizer: number
   /** Activations kept for the backward pass. */
   readonly activations: number
@@ -67,8 +67,14 @@ const PROGRAM = 240 * 2 ** 20
  */
 const THREAD = 300 * 2 ** 20
 
-/** Copies of the logits that are alive at once: raw, scaled, exponentials, gradients. */
+/** Arrays of the logits of a chunk that are alive at once: raw, scaled, exponentials, gradients. */
 const LOGIT_COPIES = 5
+
+/** The same in the chunks for the gradient of the head. */
+const BACKWARD_LOGIT_COPIES = 3
+
+/** Gradients of the head: of the chosen tokens, of all tokens, and their sum. */
+const HEAD_GRADIENTS = 3
 
 /** Values in a layer's backward pass per value kept by its forward pass. */
 const BACKWARD = 2
@@ -78,7 +84,7 @@ const BACKWARD = 2
  * holds more.
  */
 const RETURNED = 0.9
-const KEPT = 1.6
+const KEPT = 1.25
 
 /** Size of a value above which the engine lets the graph keep its memory. */
 const KEPT_FROM = 16 * 2 ** 20
@@ -99,10 +105,23 @@ const sampledNumbers = ({ config, batch }: MemoryRequest): number => {
   )
 }
 
-/**
- * Numbers per trained parameter: weight and state before and after an update, and uncollected ones.
- */
-const replaced = (stateNumbers: number): number => (8 * (1 + stateNumbers)) / 3
+/** Numbers that an update holds: weights and state, the new ones, and uncollected ones. */
+const updatedNumbers = ({ config, trained, stateNumbers }: MemoryRequest): number => {
+  const numbers = 1 + stateNumbers
+  if (updatesWhole(trained)) return ((8 * numbers) / 3) * trained
+  const largest = config.vocabularySize * config.hiddenSize // replaced at once
+  return numbers * (trained + Math.min(trained, largest)) + trained // and copies of results
+}
+
+/** Logits that are alive at once, and gradients of the head before they are added. */
+const logitNumbers = ({ config, trained }: MemoryRequest, rows: number): number => {
+  const { vocabularySize, hiddenSize } = config
+  const chunk = chunkRows(vocabularySize)
+  const forward = LOGIT_COPIES * Math.min(rows, chunk) * vocabularySize
+  if (trained < parameterCount(config) || rows <= chunk) return forward
+  const backward = BACKWARD_LOGIT_COPIES * Math.min(rows, BACKWARD_CHUNKS * chunk) * vocabularySize
+  return Math.max(forward, backward) + HEAD_GRADIENTS * vocabularySize * hiddenSize
+}
 
 const padded = (tokens: number): number => Math.ceil(Math.max(1, tokens) / CAPACITY_STEP) * CAPACITY_STEP
 
@@ -124,7 +143,8 @@ const heldPart = ({ config, recompute }: MemoryRequest, run: EstimatedBatch): nu
   if (recompute === 'layers') return RETURNED
   const completions = run.prompts * run.group * run.completionTokens
   const tokens = run.prompts * run.promptTokens + completions
-  const largest = Math.max(completions * config.vocabularySize, tokens * config.intermediateSize)
+  const scored = Math.min(completions, chunkRows(config.vocabularySize))
+  const largest = Math.max(scored * config.vocabularySize, tokens * config.intermediateSize)
   return FLOAT * largest > KEPT_FROM ? KEPT : RETURNED
 }
 
@@ -140,12 +160,13 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
  * overhead of the allocator.
  *
  * Cost     O(layers).
- * Source   `npm run bench -- memory` compares it with the peak of a learner's steps: 0.93 to 1.10
- *          times the peak in eleven of twelve cases, 1.21 times in one with recomputed layers.
+ * Source   `npm run bench -- memory` compares it with the peak of a learner's steps: 1.04 to 1.09
+ *          times the peak in six cases, 1.03 to 1.24 times in six with recomputed layers. With
+ *          SmolLM2-135M 1.07 times for an adapter, 0.96 for all weights.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
-  const { config, trained, stateNumbers, recompute, threads = 0 } = request
-  const { layers, hiddenSize, vocabularySize } = config
+  const { config, trained, recompute, threads = 0 } = request
+  const { layers, hiddenSize } = config
   const run = oneRun(request)
   const completions = run.prompts * run.group * run.completionTokens
   const tokens = run.prompts * run.promptTokens + completions
@@ -159,9 +180,9 @@ export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
   const parts = {
     weights: FLOAT * (trained === all ? all : all + trained),
     gradients: FLOAT * 2 * trained,
-    optimizer: FLOAT * replaced(stateNumbers) * trained,
+    optimizer: FLOAT * updatedNumbers(request),
     activations: FLOAT * inside,
-    logits: FLOAT * held * LOGIT_COPIES * completions * vocabularySize,
+    logits: FLOAT * held * logitNumbers(request, completions),
     cache: FLOAT * sampledNumbers(request),
     program: PROGRAM,
     threads: threads * (THREAD + FLOAT * (2 * all + 2 * trained)), // the policy, the reference, gradients

@@ -70,9 +70,9 @@ export interface LossStepOptions<S> {
    */
   readonly recompute?: Recompute
   /**
-   * Use of the memory of a state by the next one. With `consumed`, `update` frees the tensors of the
-   * state once the gradients are known to be finite, so that weights and optimizer state are there
-   * once. Default `kept`.
+   * Use of the memory of a state by the next one. With `consumed`, `update` frees the tensors of
+   * the state once the gradients are known to be finite, so that weights and optimizer state are
+   * there once. Default `kept`.
    */
   readonly state?: 'kept' | 'consumed'
 }
@@ -115,10 +115,10 @@ interface LearnInput<S> {
   readonly learningRate: tf.Tensor
 }
 
-/** Weights of at most so many bytes are updated in the graph of their gradients. */
-const WHOLE_BYTES = 64 * 2 ** 20
+/** Returns whether so many trained weights may be updated in the graph of their gradients. */
+export const updatesWhole = (trained: number): boolean => trained <= 2 ** 24
 
-const bytesOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + 4 * size, 0)
+const sizeOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
 
 /** Compiles the number of trained tokens of a micro-batch. */
 const compiledCount = (config: DecoderConfig, loss: Parameters<typeof countedTokens>[1]) =>
@@ -319,7 +319,7 @@ export const stepPieces = <S, M extends LossMetrics>(
     },
     whole: (state, micros, numbers) => {
       const [only, ...more] = micros
-      const isSmall = recompute === 'none' && bytesOf(state.params) <= WHOLE_BYTES
+      const isSmall = recompute === 'none' && updatesWhole(sizeOf(state.params))
       if (!isSmall || only?.gradient !== 'computed' || more.length > 0) return undefined
       const tensors = tensorsOf(only.rows)
       const { part, norm, state: next } = compiledWhole({ state, frozen, ...numbers, ...tensors })

@@ -35,9 +35,10 @@ const CHUNK_LOGITS = 2 ** 22
 const CHUNK_ROWS = 128
 
 /** Forward chunks for each chunk of the backward pass, which adds a gradient of all weights. */
-const BACKWARD_CHUNKS = 4
+export const BACKWARD_CHUNKS = 4
 
-const chunkRows = (vocabulary: number): number => Math.max(CHUNK_ROWS, Math.floor(CHUNK_LOGITS / vocabulary))
+/** Returns the number of rows that are scored at once. */
+export const chunkRows = (vocabulary: number): number => Math.max(CHUNK_ROWS, Math.floor(CHUNK_LOGITS / vocabulary))
 
 /** Ranges of at most `size` of `count` rows, as even as possible. */
 const ranges = (count: number, size: number): readonly (readonly [from: number, rows: number])[] => {

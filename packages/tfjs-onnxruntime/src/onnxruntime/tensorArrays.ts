@@ -23,7 +23,7 @@ export interface TensorArrays {
    * is alive.
    */
   readonly adopt: (data: OnnxArray, shape: readonly number[], dtype: tf.DataType) => tf.Tensor
-  /** Creates a tensor over the result of a run, which nobody else has. */
+  /** Creates a tensor over a new result of a run. */
   readonly adoptResult: TensorArrays['adopt']
   /** Frees a tensor, and gives its array to later results if no other tensor or reader has it. */
   readonly reclaim: (tensor: tf.Tensor) => void
