@@ -92,6 +92,12 @@ const compileParts = (
  * Errors   those of `jit`. If a result cannot be computed, some of the arguments are freed already.
  * Effects  keeps a graph for each different part until `release`.
  * Cost     the memory of arguments and results that one part needs at once.
+ *
+ * @example
+ * const add = jitConsuming(({ a, b }: { readonly a: tf.Tensor; readonly b: tf.Tensor }) => tf.add(a, b))
+ * const given = { a: tf.tensor1d([1]), b: tf.tensor1d([2]) }
+ * add(given, given.a).dataSync() // [3]
+ * given.a.isDisposed // true
  */
 export const jitConsuming = <A, B>(f: (input: A) => B): Consuming<A, B> => {
   const graphs = new Map<string, CompiledGraph>()
@@ -132,6 +138,7 @@ export const jitConsuming = <A, B>(f: (input: A) => B): Consuming<A, B> => {
       output._tag === 'Parameter' ? tf.reshape(leaves[output.index]!, [...output.shape]) : undefined,
     )
     const computed: tf.Tensor[] = []
+    const last = new Map([...lastUse].map(([i, part]) => [leaves[i]!, part] as const).sort(([, a], [, b]) => a - b))
     for (const [at, { graph, feeds, roots }] of parts.entries()) {
       const results = graph.run(feeds.map((i) => backend.feedOf(leaves[i]!)))
       for (const [i, root] of roots.entries()) {
@@ -141,12 +148,18 @@ export const jitConsuming = <A, B>(f: (input: A) => B): Consuming<A, B> => {
           ? backend.adoptResident(result, output.dtype)
           : backend.adoptResult(result.data, result.dims, output.dtype)
       }
-      for (const i of new Set(feeds)) {
-        if (lastUse.get(i) === at && isFreed(leaves[i]!)) backend.reclaim(leaves[i]!)
+      for (const tensor of new Set(feeds.map((i) => leaves[i]!))) {
+        if (last.get(tensor) === at && isFreed(tensor)) backend.reclaim(tensor)
       }
     }
+    const given = new Set<number>()
     const all = outputs.map((output, i) => {
-      if (output._tag === 'Computed') return computed[output.index]!
+      if (output._tag === 'Computed') {
+        const tensor = computed[output.index]!
+        const result = given.has(output.index) ? tf.clone(tensor) : tensor // a handle for each
+        given.add(output.index)
+        return result
+      }
       return (
         passed[i] ??
         backend.adopt((output as Extract<typeof output, { _tag: 'Constant' }>).data, output.shape, output.dtype)

@@ -82,6 +82,44 @@ describe('a consuming function', () => {
     f.release()
   })
 
+  it('keeps numbers that two tensors have, whichever way they came to have them', () => {
+    const size = 2 ** 16
+    const twice = jit(({ x }: { readonly x: tf.Tensor }) => {
+      const y = tf.add(x, 1)
+      return [y, y] // one result for two tensors
+    })
+    const f = jitConsuming(({ x, y }: { readonly x: tf.Tensor; readonly y: tf.Tensor }) => {
+      const sum = tf.add(x, y)
+      return [sum, tf.mul(x, 2), sum]
+    })
+    const makers: readonly ((x: tf.Tensor) => readonly [tf.Tensor, tf.Tensor])[] = [
+      (x) => twice({ x }) as [tf.Tensor, tf.Tensor],
+      (x) => [x, tf.reshape(x, [size / 4, 4])],
+      (x) => [x, tf.clone(x)],
+      (x) => [x, tf.sum(tf.reshape(x, [size, 1]), 1)],
+      (x) => [x, tf.concat([x])],
+      (x) => [x, tf.tile(x, [1])],
+      (x) => [x, tf.cast(x, 'float32')],
+    ]
+    for (const make of makers) {
+      scope(() => {
+        const x = tf.add(tf.fill([size], 3), 0)
+        backend().flush()
+        const [first, second] = make(x)
+        backend().flush()
+        const expected = make === makers[0] ? [4, 4] : [3, 3]
+        const results = scope(() => f({ x: first, y: first }, [first]))
+        const more = f({ x: tf.fill([size], 100), y: tf.fill([size], 200) }, [])
+        expect(Array.from(second.dataSync().slice(0, 2))).toEqual(expected)
+        const value = expected[0]!
+        expect(results.map((each) => each.dataSync()[size - 1])).toEqual([2 * value, 2 * value, 2 * value])
+        expect(more.map((each) => each.dataSync()[0])).toEqual([300, 200, 300])
+      })
+    }
+    twice.release()
+    f.release()
+  })
+
   it('does not free a tensor that a further owner has', () => {
     const f = jitConsuming(({ x }: { readonly x: tf.Tensor }) => tf.add(x, 1))
     const first = own(tf.ones([2]))

@@ -118,6 +118,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   const addSlot = (slot: StorageSlot): tf.DataId => {
     const dataId = {}
     storage.set(dataId, slot)
+    arrays.added(slot)
     if (currentTrace === 0 && slot.content._tag === 'Numeric' && isUncomputed(slot.content.value)) pending.add(slot)
     residents.add(slot)
     return dataId
@@ -158,8 +159,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
 
   const readSync = (dataId: object): tf.backend_util.BackendValues => {
     const slot = slotOf(dataId)
-    slot.array = 'shared'
-    return slot.content._tag === 'Opaque' ? slot.content.values : (dataOf(slot) as tf.TypedArray) // int64 never gets a slot
+    return slot.content._tag === 'Opaque' ? slot.content.values : (arrays.read(slot) as tf.TypedArray) // int64 never gets a slot
   }
 
   const disposeData = (dataId: object, force = false): boolean => {
@@ -191,18 +191,16 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     // disposal in between.
     read: async (dataId) => {
       const slot = slotOf(dataId)
-      slot.array = 'shared'
       if (slot.content._tag === 'Opaque') return slot.content.values
       if (isUncomputed(slot.content.value) && slot.content.value.trace === 0) await breathe()
-      return dataOf(slot) as tf.TypedArray // int64 never gets a slot
+      return arrays.read(slot) as tf.TypedArray // int64 never gets a slot
     },
     readSync,
     numDataIds: () => storage.numDataIds(),
     disposeData,
-    write: (values, shape, dtype) =>
-      addSlot({ content: put(values, dtype, shape), dtype, references: 1, array: 'own' }),
+    write: (values, shape, dtype) => addSlot({ content: put(values, dtype, shape), dtype, references: 1 }),
     move: (dataId, values, shape, dtype, references) => {
-      storage.set(dataId, { content: put(values, dtype, shape), dtype, references, array: 'own' })
+      storage.set(dataId, { content: put(values, dtype, shape), dtype, references })
     },
     dispose: () => {
       pending.clear()
@@ -219,6 +217,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     const [output] = outputs
     if (currentTrace === 0 && outputs.length === 1) {
       const data = folded(name, inputs, { output: output!, attributes: options.attributes ?? {} })
+      if (data !== undefined) arrays.passed(data, inputs)
       if (data !== undefined) return [leaf(data, output!.shape, output!.type, { isConstant: false, trace: 0 })]
     }
     recorded++
@@ -250,7 +249,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       throw new TypeError(`onnxruntime backend: a value of type ${value.type} may not leave a kernel`)
     const tensorType = dtype ?? value.type
     const info = {
-      dataId: addSlot({ content: { _tag: 'Numeric', value }, dtype: tensorType, references: 1, array: 'own' }),
+      dataId: addSlot({ content: { _tag: 'Numeric', value }, dtype: tensorType, references: 1 }),
       shape: [...value.shape],
       dtype: tensorType,
     }
@@ -330,7 +329,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     isTracing: () => currentTrace !== 0,
     trace,
     compile: runtime.compile,
-    ...arrays,
+    ...arrays.ofTensors,
     adoptResident: (resident, dtype) => {
       const value = residentValue(resident, { type: requireOnnxType(dtype), trace: currentTrace })
       return tensorOf(value, dtype)

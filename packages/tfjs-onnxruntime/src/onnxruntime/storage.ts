@@ -15,8 +15,6 @@ export interface StorageSlot {
   readonly content: Content
   readonly dtype: DataType
   references: number
-  /** `shared` if others may have the array of the content. */
-  array: 'own' | 'shared'
 }
 
 /** Returns the ONNX type of a tfjs dtype; undefined for string and complex64. */

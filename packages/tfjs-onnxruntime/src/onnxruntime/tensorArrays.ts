@@ -1,6 +1,6 @@
 /** The arrays of tensors: who may have them, and when they are used again. */
 import type * as tf from '@tensorflow/tfjs-core'
-import { sameShape, sizeOf } from './graph.js'
+import { sameShape, sizeOf, type Value } from './graph.js'
 import type { OnnxArray } from './library.js'
 import type { Feed, Runtime } from './runtime.js'
 import type { StorageSlot } from './storage.js'
@@ -50,36 +50,76 @@ const feedFrom = (slot: StorageSlot, shape: readonly number[], dataOf: ArrayAcce
   return { data: resident !== undefined && sameShape(resident.dims, shape) ? resident : dataOf(slot), shape }
 }
 
-/** Makes the access to the arrays of a backend. */
-export const tensorArrays = ({ runtime, slotOf, dataOf, flush, tensorOf }: ArrayAccess): TensorArrays => {
-  const share: TensorArrays['share'] = ({ dataId }) => {
-    slotOf(dataId).array = 'shared'
+/** The arrays of a backend. */
+interface BackendArrays {
+  readonly ofTensors: TensorArrays
+  /** Returns the array of a slot to a reader, who may keep it. */
+  readonly read: (slot: StorageSlot) => OnnxArray
+  /** Takes note of a new slot: a value with two of them is shared. */
+  readonly added: (slot: StorageSlot) => void
+  /** Takes note of a result that may be the array of an input. */
+  readonly passed: (data: OnnxArray, inputs: readonly (Value | null)[]) => void
+}
+
+/**
+ * Makes the access to the arrays of a backend. An array is used again only if it has one tensor,
+ * and no reader.
+ */
+export const tensorArrays = ({ runtime, slotOf, dataOf, flush, tensorOf }: ArrayAccess): BackendArrays => {
+  const known = new WeakSet<object>() // values with a slot, and results
+  const shared = new WeakSet<object>() // values and arrays that others may have
+  const note = (item: object): void => {
+    if (known.has(item)) shared.add(item)
+    else known.add(item)
+  }
+  const shareSlot = ({ content }: StorageSlot): void => {
+    if (content._tag === 'Opaque') return
+    shared.add(content.value)
+    if (content.value.data !== null) shared.add(content.value.data)
+  }
+  const read = (slot: StorageSlot): OnnxArray => {
+    const data = dataOf(slot)
+    shareSlot(slot)
+    return data
   }
   const adoptResult: TensorArrays['adopt'] = (data, shape, dtype) => {
     checkSize(data, shape)
+    note(data)
     return tensorOf(data, shape, dtype)
   }
-  return {
+  const ofTensors: TensorArrays = {
     arrayOf: ({ dataId }) => dataOf(slotOf(dataId)),
-    constantOf: (tensor) => {
-      share(tensor)
-      const { content } = slotOf(tensor.dataId)
+    constantOf: ({ dataId }) => {
+      const slot = slotOf(dataId)
+      shareSlot(slot)
+      const { content } = slot
       return content._tag === 'Numeric' && content.value.data !== null ? content.value.data : undefined
     },
-    share,
+    share: ({ dataId }) => shareSlot(slotOf(dataId)),
     feedOf: ({ dataId, shape }) => feedFrom(slotOf(dataId), shape, dataOf),
     adopt: (data, shape, dtype) => {
       const tensor = adoptResult(data, shape, dtype)
-      share(tensor)
+      shared.add(data)
       return tensor
     },
     adoptResult,
     reclaim: (tensor) => {
       flush() // recorded operations may read it
-      const { references, array, content } = slotOf(tensor.dataId)
+      const { references, content } = slotOf(tensor.dataId)
       tensor.dispose()
-      if (references > 1 || array === 'shared' || content._tag === 'Opaque' || content.value.data === null) return
-      runtime.reuse(content.value.data)
+      if (references > 1 || content._tag === 'Opaque') return
+      const { value } = content
+      if (value.data !== null && !shared.has(value) && !shared.has(value.data)) runtime.reuse(value.data)
+    },
+  }
+  return {
+    ofTensors,
+    read,
+    added: ({ content }) => {
+      if (content._tag === 'Numeric') note(content.value)
+    },
+    passed: (data, inputs) => {
+      if (inputs.some((input) => input?.data === data)) shared.add(data)
     },
   }
 }
