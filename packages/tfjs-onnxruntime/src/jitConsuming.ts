@@ -94,9 +94,9 @@ const compileParts = (
  * Cost     the memory of arguments and results that one part needs at once.
  *
  * @example
- * const add = jitConsuming(({ a, b }: { readonly a: tf.Tensor; readonly b: tf.Tensor }) => tf.add(a, b))
+ * const sumOf = jitConsuming(({ a, b }: { readonly a: tf.Tensor; readonly b: tf.Tensor }) => tf.add(a, b))
  * const given = { a: tf.tensor1d([1]), b: tf.tensor1d([2]) }
- * add(given, given.a).dataSync() // [3]
+ * sumOf(given, given.a).dataSync() // [3]
  * given.a.isDisposed // true
  */
 export const jitConsuming = <A, B>(f: (input: A) => B): Consuming<A, B> => {
