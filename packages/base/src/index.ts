@@ -166,6 +166,7 @@ export {
   writeJson,
 } from './strictJson.js'
 export { type Interval, meanInterval, studentQuantile } from './studentInterval.js'
+export { tarArchive } from './tar.js'
 export { indexOfText } from './textSearch.js'
 export { shortNumber, textTable } from './textTable.js'
 export { flatten, formatShape, type Tree, type TreeShape, unflatten } from './tree.js'

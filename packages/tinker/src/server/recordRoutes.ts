@@ -1,5 +1,5 @@
 /** The routes of metadata: checkpoints, training runs, sessions and archives. */
-import { describe } from '@tandem-rl/base'
+import { describe, tarArchive } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import {
   type CheckpointPath,
@@ -10,7 +10,6 @@ import {
 } from '../protocol/paths.js'
 import type { ListedCheckpoint } from './checkpoints.js'
 import { type Answer, type Desk, refusedWith } from './desk.js'
-import { tarArchive } from './tar.js'
 
 const checkpointJson = ({ path, info }: ListedCheckpoint): object => ({
   checkpoint_id: `${path.kind}/${path.name}`,

@@ -1,5 +1,5 @@
 /** Archives in the format ustar. */
-import { joinBytes } from '@tandem-rl/base'
+import { joinBytes } from './joinBytes.js'
 
 const BLOCK = 512
 
@@ -7,7 +7,7 @@ const encoder = new TextEncoder()
 
 const padding = (size: number): Uint8Array => new Uint8Array((BLOCK - (size % BLOCK)) % BLOCK)
 
-/** The header of a file. Numbers are octal, and the checksum counts its own place as spaces. */
+/** The header of a regular file. Numbers are octal; the checksum counts its own place as spaces. */
 const header = (name: string, size: number): Uint8Array => {
   const bytes = new Uint8Array(BLOCK)
   const put = (text: string, at: number): void => bytes.set(encoder.encode(text), at)
@@ -19,7 +19,8 @@ const header = (name: string, size: number): Uint8Array => {
   put(octal(size, 11), 124)
   put(octal(0, 11), 136)
   put(' '.repeat(8), 148)
-  put('0ustar\0' + '00', 156)
+  put('0', 156)
+  put('ustar\x0000', 257)
   put(
     `${octal(
       bytes.reduce((sum, byte) => sum + byte, 0),
