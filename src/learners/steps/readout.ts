@@ -15,7 +15,7 @@ type Tokens = Pick<RowTensors, 'batch' | 'inverseTemperature' | 'mask'>
  * Computes logits divided by the temperature, `[B * T, V]`. Their log-softmax is the sampler's
  * distribution.
  */
-export const rowLogits = (
+const rowLogits = (
   config: DecoderConfig,
   { states, weights }: Readout,
   { inverseTemperature }: Pick<Tokens, 'inverseTemperature'>,
@@ -52,7 +52,7 @@ export const modelOutputs = (
   const headOutputs = (entropy: 'none' | 'metric'): HeadScores =>
     once('head', () => {
       const { states, weights } = readout
-      const scored = { states, ids: rowIds(rows), inverseTemperature: rows.inverseTemperature, entropy }
+      const scored = { states, ids: rowIds(rows), inverseTemperature: rows.inverseTemperature, entropy, logits }
       return headScores(weights, config, scored)
     })
   return {

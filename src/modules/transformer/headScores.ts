@@ -1,5 +1,5 @@
 /** Log-probabilities of tokens from hidden states, without the logits of all rows at once. */
-import { rowMax, tokenScores } from '@tandem-rl/tfjs-onnxruntime'
+import { gatherLogProbs, rowMax, tokenScores } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import { loraNames } from './applyLora.js'
 import type { DecoderConfig } from './config.js'
@@ -16,9 +16,14 @@ export interface ScoredStates {
   readonly inverseTemperature: tf.Tensor
   /** Default `none`. */
   readonly entropy?: 'none' | 'metric'
+  /** Returns the logits divided by the temperature, `[N, V]`, for callers that share them. */
+  readonly logits?: () => tf.Tensor
 }
 
-/** The scores of each token, `[N]` each. Gradients flow through `logProbs` only. */
+/**
+ * The scores of each token, `[N]` each. Gradients flow through `logProbs` only. `greedy` may be
+ * computed when it is read.
+ */
 export interface HeadScores {
   /** In nats. */
   readonly logProbs: tf.Tensor
@@ -135,6 +140,15 @@ const meanGradient = (
   return tf.matMul(bend === null ? probabilities : tf.mul(probabilities, bend), y)
 }
 
+/** States, ids, inverse temperature, weights, slopes, sums and bends. */
+type Saved = [tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
+
+const part = ({ states, ids, ...rest }: ScoredStates, [from, count]: readonly [number, number]): ScoredStates => ({
+  ...rest,
+  states: tf.slice(states, [from, 0], [count, states.shape[1]!]),
+  ids: tf.slice(ids, [from], [count]),
+})
+
 /**
  * Computes scores of tokens in chunks of rows, so that logits `[N, V]` are never there as a whole,
  * forward or backward.
@@ -150,28 +164,28 @@ const inChunks = (params: Params, config: DecoderConfig, scored: ScoredStates): 
   const cap = config.logitSoftCap
   const rows = scored.states.shape[0]!
   const size = chunkRows(config.vocabularySize)
-  const part = (states: tf.Tensor, [from, count]: readonly [number, number]): ScoredStates => ({
-    states: tf.slice(states, [from, 0], [count, states.shape[1]!]),
-    ids: tf.slice(scored.ids, [from], [count]),
-    inverseTemperature: scored.inverseTemperature,
-  })
-  return tf.customGrad((...given) => {
-    const [states, weight, save] = given as unknown as [tf.Tensor, tf.Tensor, tf.GradSaveFunc] // tfjs's types name no order
-    const chunks = ranges(rows, size).map((range) => chunkOf(part(states, range), { weight, cap, entropy }))
+  const { ids, inverseTemperature } = scored
+  return tf.customGrad((first, second, third) => {
+    // tfjs types each argument as a tensor or the function that saves.
+    const [states, weight, save] = [first as tf.Tensor, second as tf.Tensor, third as tf.GradSaveFunc]
+    const some = { states, ids, inverseTemperature }
+    const chunks = ranges(rows, size).map((range) => chunkOf(part(some, range), { weight, cap, entropy }))
     const joined = (name: keyof Chunk): tf.Tensor =>
       tf.concat(
         chunks.map((chunk) => chunk[name]),
         0,
       )
-    save([states, weight, joined('slopes'), joined('logSums'), joined('chosenBends')])
+    save([states, ids, inverseTemperature, weight, joined('slopes'), joined('logSums'), joined('chosenBends')])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {
-      const [states, weight, slopes, logSums, bends] = saved as [tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor] // as saved
+      const [states, ids, inverseTemperature, weight, slopes, logSums, bends] = saved as Saved // as saved
       const column = tf.slice(dy, [0, 0], [rows, 1])
-      const y = tf.mul(states, tf.mul(column, scored.inverseTemperature))
-      const chosen = tf.unsortedSegmentSum(tf.mul(y, bends), scored.ids as tf.Tensor1D, weight.shape[0]!) // `[N]` by contract
+      const y = tf.mul(states, tf.mul(column, inverseTemperature))
+      const chosen = tf.unsortedSegmentSum(tf.mul(y, bends), ids as tf.Tensor1D, weight.shape[0]!) // `[N]` by contract
       const gradient = ranges(rows, BACKWARD_CHUNKS * size).reduce<tf.Tensor>((sum, range) => {
-        const some = (numbers: tf.Tensor): tf.Tensor => tf.slice(numbers, [range[0], 0], [range[1], numbers.shape[1]!])
-        return tf.sub(sum, meanGradient(part(states, range), { weight, cap }, { y: some(y), logSums: some(logSums) }))
+        const rowsOf = (numbers: tf.Tensor): tf.Tensor =>
+          tf.slice(numbers, [range[0], 0], [range[1], numbers.shape[1]!])
+        const some = part({ states, ids, inverseTemperature }, range)
+        return tf.sub(sum, meanGradient(some, { weight, cap }, { y: rowsOf(y), logSums: rowsOf(logSums) }))
       }, chosen)
       return [tf.mul(slopes, column), gradient]
     }
@@ -187,13 +201,20 @@ const inChunks = (params: Params, config: DecoderConfig, scored: ScoredStates): 
  *          head if these are trained.
  */
 export const headScores = (params: Params, config: DecoderConfig, scored: ScoredStates): HeadScores => {
-  const rows = scored.states.shape[0]!
+  const { states, ids, inverseTemperature, entropy = 'none' } = scored
+  const rows = states.shape[0]!
   if (!scoresInChunks(params, config, rows)) {
-    const logits = tf.mul(logitsOf(params, config, scored.states), scored.inverseTemperature)
-    const scores = tokenScores(logits, scored.ids)
-    return { ...scores, greedy: tf.cast(tf.equal(tf.argMax(logits, -1), scored.ids), 'float32') }
+    const logits = scored.logits?.() ?? tf.mul(logitsOf(params, config, states), inverseTemperature)
+    const scores =
+      entropy === 'none' ? { logProbs: gatherLogProbs(logits, ids), entropy: null } : tokenScores(logits, ids)
+    return {
+      ...scores,
+      get greedy() {
+        return tf.cast(tf.equal(tf.argMax(logits, -1), ids), 'float32')
+      },
+    }
   }
   const all = inChunks(params, config, scored)
   const column = (i: number): tf.Tensor => tf.reshape(tf.slice(all, [0, i], [rows, 1]), [rows])
-  return { logProbs: column(0), greedy: column(1), entropy: scored.entropy === 'metric' ? column(2) : null }
+  return { logProbs: column(0), greedy: column(1), entropy: entropy === 'none' ? null : column(2) }
 }

@@ -30,7 +30,13 @@ describe.each([null, 2])('scores in chunks, with the soft cap %s', (logitSoftCap
       const { ids, tensors, upstream, inverseTemperature } = made()
       expect(scoresInChunks(tensors, config, N)).toBe(true)
       const chunked = valueAndGrad(tensors, ({ states, ...weights }) => {
-        const scores = headScores(weights, config, { states, ids, inverseTemperature, entropy: 'metric' })
+        const inner = {
+          states,
+          ids: tf.clone(ids),
+          inverseTemperature: tf.clone(inverseTemperature),
+          entropy: 'metric',
+        } as const // freed with the forward pass, unless they are saved
+        const scores = headScores(weights, config, inner)
         return { value: tf.sum(tf.mul(scores.logProbs, upstream)), aux: { ...scores } }
       })
       const whole = valueAndGrad(tensors, ({ states, ...weights }) => {
