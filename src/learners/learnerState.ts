@@ -9,7 +9,7 @@ import { readSafetensors } from '../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../data/codecs/storage.js'
 import { fileProblem } from '../data/folderFiles.js'
 import { type AnyStateOptimizer, stateArrays, stateShapes } from './optimizerState.js'
-import type { TrainerState } from './steps/lossStep.js'
+import type { TrainerState } from './steps/optimizerStep.js'
 import type { Trainable } from './trainable.js'
 
 const OPTIMIZER_FILE = 'optimizer.safetensors'

@@ -2,15 +2,14 @@
  * The arithmetic of training by losses of single tokens: compiled losses, gradients and optimizer
  * steps for all models of one decoder.
  */
-import { gatherLogProbs, type Jitted, jit } from '@tandem-rl/tfjs-onnxruntime'
-import { discard, type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../data/weights.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
+import { headScores } from '../modules/transformer/headScores.js'
 import type { LossRows } from '../objectives/lossRows.js'
 import { type AdamWOptions, type AdamWState, adamW } from '../objectives/updates/adamW.js'
-import { clipByGlobalNorm, globalNorm, mapNamed } from '../objectives/updates/optimizer.js'
-import { rowLogits } from './steps/readout.js'
+import { gradientSum, type OptimizerStep, optimizerStep, type TrainerState } from './steps/optimizerStep.js'
 import { type StepGradients, type StepLoss, stepGradients } from './steps/stepGradients.js'
 import { tensorsOfRows, tokenNumbers } from './steps/tokenRows.js'
 
@@ -52,24 +51,13 @@ export interface AdamStep extends Required<Omit<AdamWOptions, 'learningRate'>> {
 }
 
 /** The parameters of a model that are trained, and Adam's memory of them. */
-export interface TrainedState {
-  readonly params: NamedTensors
-  readonly optimizer: AdamWState
-}
+export type TrainedState = TrainerState<AdamWState>
 
 /** The weights of a model: trained and frozen. */
 interface ModelWeights {
   readonly params: NamedTensors
   readonly frozen: NamedTensors
 }
-
-interface LearnInput {
-  readonly state: TrainedState
-  readonly grads: NamedTensors
-  readonly learningRate: tf.Tensor
-}
-
-type Learned = { readonly state: TrainedState; readonly norm: tf.Tensor }
 
 /** The tensors of `MeasuredPlaces`, `[B, T]`. */
 interface PlaceMeasures {
@@ -85,22 +73,11 @@ const placeStepLoss =
   (config: DecoderConfig, loss: PlaceLoss): StepLoss<PlaceMeasures> =>
   (readout, rows) => {
     const { mask, lists } = rows
-    const targets = tf.reshape(tf.cast(lists.targets!, 'int32'), [-1])
-    const logProbs = tf.reshape(gatherLogProbs(rowLogits(config, readout, rows), targets), mask.shape)
+    const ids = tf.reshape(tf.cast(lists.targets!, 'int32'), [-1])
+    const scored = { states: readout.states, ids, inverseTemperature: rows.inverseTemperature }
+    const logProbs = tf.reshape(headScores(readout.weights, config, scored).logProbs, mask.shape)
     const losses = loss({ logProbs, input: (list) => lists[list]! })
     return { value: tf.sum(losses), aux: { logProbs, losses } }
-  }
-
-/** A step of Adam with these settings. The learning rate is an input. */
-const learnWith =
-  ({ maxGradNorm, learningRate: _, ...settings }: AdamStep) =>
-  ({ state, grads, learningRate }: LearnInput): Learned => {
-    const optimizer = adamW(settings)
-    const clipped = Number.isFinite(maxGradNorm)
-      ? clipByGlobalNorm(grads, maxGradNorm)
-      : { grads, norm: globalNorm(grads) }
-    const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
-    return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
   }
 
 /**
@@ -111,10 +88,8 @@ const learnWith =
  */
 export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<string, PlaceLoss>>) => {
   const gradients = new Map<string, StepGradients<PlaceMeasures>>()
-  const learners = new Map<string, Jitted<LearnInput, Learned>>()
-  const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
-    mapNamed(a, (x, y) => tf.add(x!, y!), b),
-  )
+  const learners = new Map<string, OptimizerStep<AdamWState>>()
+  const add = gradientSum()
 
   const kept = <T>(all: Map<string, T>, name: string, make: () => T): T => {
     const made = all.get(name) ?? make()
@@ -123,14 +98,14 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
   }
   const gradientsOf = (name: string) =>
     kept(gradients, name, () => stepGradients(config, placeStepLoss(config, losses[name]!), 'none'))
-  const learnerOf = (adam: AdamStep) => {
-    const name = JSON.stringify({ ...adam, learningRate: null, maxGradNorm: String(adam.maxGradNorm) })
+  const learnerOf = ({ learningRate: _, maxGradNorm, ...settings }: AdamStep) => {
+    const name = JSON.stringify({ ...settings, maxGradNorm: String(maxGradNorm) })
     const [oldest] = learners.keys()
     if (!learners.has(name) && learners.size >= COMPILED_STEPS && oldest !== undefined) {
       learners.get(oldest)!.release()
       learners.delete(oldest)
     }
-    return kept(learners, name, () => jit(learnWith(adam)))
+    return kept(learners, name, () => optimizerStep(adamW(settings), maxGradNorm))
   }
 
   return {
@@ -139,7 +114,7 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
       let grads = null as Owned<NamedTensors> | null // closures change it
       const keep = (more: NamedTensors): void => {
         const before = grads
-        grads = own(before === null ? more : add({ a: before.value, b: more }))
+        grads = own(before === null ? more : add({ a: before.value, b: more }, [before.value, more]))
         before?.release()
       }
       const measure = (rows: LossRows): PlaceMeasures => {
@@ -166,14 +141,19 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
         throw error
       }
     },
-    add: (a: NamedTensors, b: NamedTensors) => own(scope(() => add({ a, b }))),
-    /** Takes a step of Adam. The norm is that of the gradient before it is clipped. */
+    /** Adds gradients and frees them. */
+    add: (a: NamedTensors, b: NamedTensors) => own(scope(() => add({ a, b }, [a, b]))),
+    /**
+     * Takes a step of Adam, and frees state and gradients. The norm is that of the gradient before it
+     * is clipped.
+     */
     step: (state: TrainedState, grads: NamedTensors, adam: AdamStep) =>
       scope(() => {
-        const learned = learnerOf(adam)({ state, grads, learningRate: tf.scalar(adam.learningRate) })
-        const norm = learned.norm.dataSync()[0]!
-        discard(learned.norm)
-        return { state: own(learned.state), norm }
+        const { measure, learn } = learnerOf(adam)
+        const { norm, factor } = measure(grads)
+        const gradNorm = norm.dataSync()[0]!
+        const input = { state, grads, factor, learningRate: tf.scalar(adam.learningRate) }
+        return { state: own(learn(input, [state, grads])), norm: gradNorm }
       }),
     release: () => {
       add.release()

@@ -78,8 +78,8 @@ const failed = (kind: LearnerFailure['kind'], reason: string): E.Either<LearnerF
   E.left({ _tag: 'LearnerFailure', learner: NAME, kind, reason })
 
 /**
- * Numbers in memory for each trained one: weights, gradients, and Adam's state before and after a
- * step.
+ * Numbers in memory for each trained one, at most: weights, gradients and their sum, Adam's state,
+ * and what a part of a step replaces.
  */
 const NUMBERS_EACH = 11
 

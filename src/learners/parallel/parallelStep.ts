@@ -7,14 +7,8 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { Loss, LossMetrics } from '../../objectives/loss.js'
 import type { LossRows } from '../../objectives/lossRows.js'
-import {
-  countTensors,
-  type LossStep,
-  type LossStepOptions,
-  type StepPlan,
-  stepPieces,
-  type TrainerState,
-} from '../steps/lossStep.js'
+import { countTensors, type LossStep, type LossStepOptions, type StepPlan, stepPieces } from '../steps/lossStep.js'
+import type { TrainerState } from '../steps/optimizerStep.js'
 import type { ComputedGradients, StepPart } from '../steps/stepGradients.js'
 import type { StepMeasures } from '../steps/stepLoss.js'
 import type { PlainGradients } from './messages.js'

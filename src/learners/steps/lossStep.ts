@@ -1,6 +1,6 @@
 /** A pure optimizer step of any loss on rows of tokens. */
 import { notAWeight, refuse } from '@tandem-rl/base'
-import { jit, jitConsuming } from '@tandem-rl/tfjs-onnxruntime'
+import { jit } from '@tandem-rl/tfjs-onnxruntime'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import { distinctPrompts } from '../../data/completions.js'
@@ -10,15 +10,9 @@ import { completionStates, computedPlaces } from '../../modules/transformer/scor
 import type { Loss, LossMetrics } from '../../objectives/loss.js'
 import type { LossRows } from '../../objectives/lossRows.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
-import {
-  clipByGlobalNorm,
-  clipFactor,
-  globalNorm,
-  mapNamed,
-  type Optimizer,
-  scaled,
-} from '../../objectives/updates/optimizer.js'
+import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
 import { type MicroBatch, microBatches } from './microBatches.js'
+import { gradientSum, type LearnInput, optimizerStep, type TrainerState } from './optimizerStep.js'
 import { checkApart, checkStepOptions } from './stepChecks.js'
 import {
   type ComputedGradients,
@@ -41,12 +35,6 @@ import {
 } from './tokenRows.js'
 import { stepTokens, type TrainedTokens } from './trainedTokens.js'
 import { makeChooser } from './wholeChoice.js'
-
-/** The state that training changes: trained weights, and the optimizer's state. */
-export interface TrainerState<S> {
-  readonly params: NamedTensors
-  readonly optimizer: S
-}
 
 /** The settings of a training step that do not depend on its loss. */
 export interface LossStepOptions<S> {
@@ -107,12 +95,6 @@ export class NonFiniteLoss extends Error {
     super(`the loss is ${loss} and the gradient norm ${gradNorm}: lower the learning rate, or check the batch`)
     this.name = 'NonFiniteLoss'
   }
-}
-
-interface LearnInput<S> {
-  readonly state: TrainerState<S>
-  readonly grads: NamedTensors
-  readonly learningRate: tf.Tensor
 }
 
 /** Returns whether so many trained weights may be updated in the graph of their gradients. */
@@ -215,27 +197,8 @@ export const stepPieces = <S, M extends LossMetrics>(
   const gradients = stepGradients(config, computed, recompute)
   const count = counted && compiledCount(config, { name: loss.name, counted })
   const chooser = choose && makeChooser(config, choose)
-  const add = jitConsuming(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
-    mapNamed(a, (x, y) => tf.add(x!, y!), b),
-  )
-  const norms = jit(
-    ({ grads }: Pick<LearnInput<S>, 'grads'>) => {
-      const norm = globalNorm(grads)
-      return { norm, factor: clipFactor(norm, maxGradNorm) }
-    },
-    { memory: 'returned' },
-  )
-  const learnScaled = jitConsuming(
-    ({ state, grads, factor, learningRate }: LearnInput<S> & { readonly factor: tf.Tensor }): TrainerState<S> => {
-      const { params, state: next } = optimizer.update(
-        scaled(grads, factor),
-        state.optimizer,
-        state.params,
-        learningRate,
-      )
-      return { params, optimizer: next }
-    },
-  )
+  const add = gradientSum()
+  const step = optimizerStep(optimizer, maxGradNorm)
   /** Forward pass, backward pass and optimizer in one graph, so that gradients never leave it. */
   const compiledWhole = jit(
     (input: Omit<GradInput, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
@@ -312,10 +275,10 @@ export const stepPieces = <S, M extends LossMetrics>(
     add: (a, b) => (a === null || b === null ? (a ?? b) : add({ a, b }, [a, b])),
     learn: ({ grads: given, state, learningRate }, computed) => {
       const grads = given ?? mapNamed(state.params, (param) => tf.zerosLike(param!))
-      const { norm, factor } = norms({ grads })
+      const { norm, factor } = step.measure(grads)
       const measures = measured(computed, norm)
       const consumed = options.state === 'consumed' ? [grads, state] : [grads]
-      return { state: own(learnScaled({ state, grads, factor, learningRate }, consumed)), ...measures }
+      return { state: own(step.learn({ state, grads, factor, learningRate }, consumed)), ...measures }
     },
     whole: (state, micros, numbers) => {
       const [only, ...more] = micros
@@ -330,7 +293,7 @@ export const stepPieces = <S, M extends LossMetrics>(
       kept?.release()
       gradients.release()
       chooser?.release()
-      for (const graph of [count, norms, learnScaled, compiledWhole, add]) graph?.release()
+      for (const graph of [count, step, compiledWhole, add]) graph?.release()
     },
   }
 }
