@@ -51,7 +51,10 @@ const recorder = (more: Partial<RemoteTrainer> = {}) => {
 
 const learnerOf = (trainer: RemoteTrainer, more: object = {}) =>
   remoteLearner({
-    ...{ name: 'recorder', trainer, settings: { model: 'toy' }, key: keyFromSeed(1) },
+    name: 'recorder',
+    trainer,
+    settings: { model: 'toy' },
+    key: keyFromSeed(1),
     loss: policyLoss({ objective: policyGradient() }),
     optimizer: adamW({ learningRate: (step) => 0.1 / (1 + step) }),
     ...more,

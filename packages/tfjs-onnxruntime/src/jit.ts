@@ -72,16 +72,21 @@ export interface JitOptions<A> {
   readonly results?: ResultPlace
 }
 
+/** Creates a tensor of a result of a graph. */
+export const resultTensor = (
+  backend: RecordingBackend,
+  result: ReturnType<CompiledGraph['run']>[number],
+  dtype: tf.DataType,
+): tf.Tensor =>
+  isOnDevice(result) ? backend.adoptResident(result, dtype) : backend.adoptResult(result.data, result.dims, dtype)
+
 const runEntry = (entry: CompiledEntry, leaves: readonly tf.Tensor[]): Tree<tf.Tensor> => {
   const { backend, traced } = entry
   const results = entry.plain()?.run(traced.feedParameters.map((i) => backend.feedOf(leaves[i]!))) ?? NO_GRAPH
   const outputs = traced.outputs.map((output) => {
     switch (output._tag) {
       case 'Computed': {
-        const result = results[output.index]!
-        return isOnDevice(result)
-          ? backend.adoptResident(result, output.dtype)
-          : backend.adoptResult(result.data, result.dims, output.dtype)
+        return resultTensor(backend, results[output.index]!, output.dtype)
       }
       case 'Parameter':
         return entry.sizes === 'vary'
@@ -118,7 +123,7 @@ const isDifferentiating = (): boolean => tf.engine().isTapeOn()
 /**
  * Makes the cache key of a graph: structure of the arguments, types, and sizes that do not vary.
  */
-const keyOf = ({ shape, leaves, axes }: CallArguments): string =>
+export const keyOf = ({ shape, leaves, axes }: CallArguments): string =>
   formatShape(shape) +
   leaves.map(({ dtype, shape }, i) => `${dtype}[${shape.map((size, axis) => axes[i]?.[axis] ?? size).join()}]`).join('')
 

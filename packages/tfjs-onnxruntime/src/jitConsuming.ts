@@ -1,11 +1,10 @@
 /** Compiled functions that free arguments while they compute results. */
-import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '@tandem-rl/base'
+import { flatten, type Tree, type TreeShape, unflatten } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import { isTensor } from './compiledEntry.js'
-import { runPlainly } from './jit.js'
+import { keyOf, resultTensor, runPlainly } from './jit.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import { collect, graphKey, sizeOf, type Value } from './onnxruntime/graph.js'
-import { isOnDevice } from './onnxruntime/library.js'
 import type { CompiledGraph } from './onnxruntime/runtime.js'
 import { activeRecordingBackend } from './register.js'
 import { hasOtherOwner, tensorsOf } from './scope.js'
@@ -124,7 +123,7 @@ export const jitConsuming = <A, B>(f: (input: A) => B): Consuming<A, B> => {
     input: A,
   ): { readonly plan: Plan; readonly leaves: readonly tf.Tensor[] } => {
     const { shape, leaves } = flatten(input as Tree<tf.Tensor>, isTensor) // a tree by contract
-    const key = formatShape(shape) + leaves.map(({ dtype, shape }) => `${dtype}[${shape.join()}]`).join('')
+    const key = keyOf({ shape, leaves, axes: [] })
     if (last?.key !== key || last.plan.backend !== backend) last = { key, plan: makePlan(backend, shape, leaves) }
     return { plan: last.plan, leaves }
   }
@@ -143,10 +142,7 @@ export const jitConsuming = <A, B>(f: (input: A) => B): Consuming<A, B> => {
       const results = graph.run(feeds.map((i) => backend.feedOf(leaves[i]!)))
       for (const [i, root] of roots.entries()) {
         const output = outputs.find((one) => one._tag === 'Computed' && one.index === root)!
-        const result = results[i]!
-        computed[root] = isOnDevice(result)
-          ? backend.adoptResident(result, output.dtype)
-          : backend.adoptResult(result.data, result.dims, output.dtype)
+        computed[root] = resultTensor(backend, results[i]!, output.dtype)
       }
       for (const tensor of new Set(feeds.map((i) => leaves[i]!))) {
         if (last.get(tensor) === at && isFreed(tensor)) backend.reclaim(tensor)

@@ -21,8 +21,15 @@ it('sends nothing about a new model, because servers load a checkpoint only as i
   const server = orThrow(await liveHttpServer(answer, { port: 0, refusal: (_, reason) => reason })())
   const open = openTrainer({ url: server.url, baseModel: 'toy' })
   const opened = await open({
-    ...{ config: byteConfig(), loss: policyLoss(), optimizer: adamW({ learningRate: 1e-3 }), key: keyFromSeed(0) },
-    ...{ passes: {}, maxGradNorm: 1, lora: 2, maxTokens: 4, offPolicy: {} },
+    config: byteConfig(),
+    loss: policyLoss(),
+    optimizer: adamW({ learningRate: 1e-3 }),
+    key: keyFromSeed(0),
+    passes: {},
+    maxGradNorm: 1,
+    lora: 2,
+    maxTokens: 4,
+    offPolicy: {},
   })
   await opened.close()
   await server.close({ graceMs: 0, atLimit: async () => {} })

@@ -40,7 +40,10 @@ export const recipe = T.defineRecipe({
         model: { ...text, arrays: new Map() }, // the weights are on the server
         env: (tasks) =>
           T.MultiTurnEnv({
-            ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },
+            source,
+            ...tasks,
+            maxTurns: 1,
+            solvedAt: 1,
             reply: ({ answer }) => ({ done: true, reward: shareOf(answer) }),
           }),
       }),

@@ -54,6 +54,7 @@ const packageOf = (require: NodeJS.Require): NodeJS.Require => {
 const youngCollector = (): (() => void) => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as (options: { readonly type: 'minor' }) => void // of V8
+  setFlagsFromString('--no-expose-gc') // for contexts that the program makes later
   return () => collect({ type: 'minor' })
 }
 

@@ -10,7 +10,7 @@ export interface MergedGraph {
   readonly inPlaceOf: (value: Value) => Value
 }
 
-/** Returns the number of each value, in the order in which they are first asked for. */
+/** Returns the number of each value, in the order of first use. */
 const numbering = (): ((value: Value) => number) => {
   const numbers = new Map<Value, number>()
   return (value) => {

@@ -5,6 +5,9 @@ import type { OnnxArray, OnnxRuntime, OnnxTensor } from './library.js'
 /** Elements below which an array is cheaper to allocate than to keep. */
 const LARGE_ELEMENTS = 2 ** 16
 
+/** Elements from which a result has a new array where none waits, at the cost of a copy more. */
+const NEW_ELEMENTS = 2 ** 18
+
 /** Bytes of copies after which they are freed. */
 const COPIED_BYTES = 64 * 2 ** 20
 
@@ -23,7 +26,7 @@ export interface ResultArrays {
   readonly give: (array: OnnxArray) => void
   /**
    * Returns a function that returns the outputs of a run by name: for large `roots` a tensor over a
-   * waiting array or a new one, and `null` for others, which the library allocates.
+   * waiting array, or a new one, and `null` for others, which the library allocates.
    */
   readonly fetches: (
     roots: readonly Value[],
@@ -45,7 +48,7 @@ export const resultArrays = (ort: Pick<OnnxRuntime, 'tensor' | 'resultArrays' | 
   let copiedBytes = 0
   const take = ({ shape }: Value): OnnxTensor | null => {
     const size = sizeOf(shape)
-    const array = waiting.get(size)?.pop() ?? newArray(size)
+    const array = waiting.get(size)?.pop() ?? (size < NEW_ELEMENTS ? null : newArray(size))
     copiedBytes += array === null ? 0 : 4 * size
     return array && ort.tensor('float32', array, shape)
   }
