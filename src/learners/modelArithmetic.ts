@@ -144,8 +144,8 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
     /** Adds gradients and frees them. */
     add: (a: NamedTensors, b: NamedTensors) => own(scope(() => add({ a, b }, [a, b]))),
     /**
-     * Takes a step of Adam, and frees state and gradients. The norm is that of the gradient before it
-     * is clipped.
+     * Takes a step of Adam, and frees state and gradients. The norm is that of the gradient before
+     * it is clipped.
      */
     step: (state: TrainedState, grads: NamedTensors, adam: AdamStep) =>
       scope(() => {

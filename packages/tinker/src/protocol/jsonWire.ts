@@ -292,3 +292,6 @@ export const REQUESTS = {
   cancel_future: z.object({ request_id: name.nullish(), request_ids: boundedList(name, MOST.cancelled).nullish() }),
   weights_info: z.object({ tinker_path: name }),
 } as const
+
+/** The bodies of requests. */
+export type RequestBodies = { readonly [K in keyof typeof REQUESTS]: z.infer<(typeof REQUESTS)[K]> }

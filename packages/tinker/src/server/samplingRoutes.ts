@@ -6,8 +6,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { samplingParams } from 'tandem-rl/generation'
 import { loadAdapter, loadWeights, makeParams } from 'tandem-rl/models'
 import type { TrainedWeights } from 'tandem-rl/objectives'
-import type { z } from 'zod'
-import { type REQUESTS, sampleResultJson } from '../protocol/jsonWire.js'
+import { type RequestBodies, sampleResultJson } from '../protocol/jsonWire.js'
 import { parseTinkerPath } from '../protocol/paths.js'
 import { encodeSampleResult } from '../protocol/protobufWire.js'
 import type { SampleResult } from '../protocol/values.js'
@@ -27,8 +26,6 @@ import {
 } from './desk.js'
 import type { FutureResult } from './futures.js'
 import { sampleResultOf } from './samplers.js'
-
-type Bodies = { readonly [K in keyof typeof REQUESTS]: z.infer<(typeof REQUESTS)[K]> }
 
 type SamplerAbout = Pick<SamplerEntry, 'id' | 'sessionId' | 'host' | 'modelPath'>
 
@@ -94,7 +91,10 @@ const snapshotAt = async (desk: Desk, modelPath: string): Promise<Answer<{ snaps
 }
 
 /** Starts to sample from a base model or a checkpoint. */
-export const createSamplingSession = async (desk: Desk, body: Bodies['create_sampling_session']): Promise<Answer> => {
+export const createSamplingSession = async (
+  desk: Desk,
+  body: RequestBodies['create_sampling_session'],
+): Promise<Answer> => {
   const session = sessionOf(desk, body.session_id)
   if (E.isLeft(session)) return session
   const id = `${body.session_id}-sample-${body.sampling_session_seq_id}`
@@ -135,7 +135,7 @@ const samplerOf = (desk: Desk, id: string): Answer<SamplerEntry> => {
 }
 
 /** The stop rule of a request: null stops at end tokens, an empty list at nothing. */
-const stopsOf = (stop: Bodies['asample']['sampling_params']['stop']) => {
+const stopsOf = (stop: RequestBodies['asample']['sampling_params']['stop']) => {
   const listed = typeof stop === 'string' ? [stop] : (stop ?? [])
   const isOff = Array.isArray(stop) && stop.length === 0
   return {
@@ -145,7 +145,7 @@ const stopsOf = (stop: Bodies['asample']['sampling_params']['stop']) => {
   }
 }
 
-const paramsOf = (desk: Desk, body: Bodies['asample']) => {
+const paramsOf = (desk: Desk, body: RequestBodies['asample']) => {
   const { max_tokens, seed, stop, temperature, top_k, top_p } = body.sampling_params
   const top = body.topk_prompt_logprobs ?? 0
   return samplingParams({
@@ -160,7 +160,7 @@ const paramsOf = (desk: Desk, body: Bodies['asample']) => {
   })
 }
 
-const sampleProblem = (desk: Desk, { host }: SamplerEntry, body: Bodies['asample']): string | undefined => {
+const sampleProblem = (desk: Desk, { host }: SamplerEntry, body: RequestBodies['asample']): string | undefined => {
   const { config } = host.model
   const ids = body.prompt
   if (ids.length === 0) return 'prompt is empty'
@@ -193,7 +193,7 @@ const sampleResultBytes = ({ sequences, promptLogProbs, topPromptLogProbs }: Sam
 }
 
 /** Samples completions. */
-export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer => {
+export const sample = (desk: Desk, body: RequestBodies['asample'], sent: Sent): Answer => {
   if (!body.sampling_session_id)
     return refusedWith(400, 'asample needs a sampling_session_id: call create_sampling_session')
   const found = samplerOf(desk, body.sampling_session_id)
@@ -239,7 +239,7 @@ export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer 
 }
 
 /** Ends sampling requests. Others go on. */
-export const cancelFutures = (desk: Desk, body: Bodies['cancel_future']): Answer => {
+export const cancelFutures = (desk: Desk, body: RequestBodies['cancel_future']): Answer => {
   const ids = [...(body.request_ids ?? []), ...(body.request_id ? [body.request_id] : [])]
   const own = [...desk.samplers.values()].filter(
     ({ sessionId }) => (desk.sessions.get(sessionId)?.owner ?? null) === desk.owner,
@@ -252,7 +252,7 @@ export const cancelFutures = (desk: Desk, body: Bodies['cancel_future']): Answer
  * Returns the requests of a sampling session that finished since a cursor. Waits for the next one
  * if the list is empty.
  */
-export const finishedFutures = async (desk: Desk, body: Bodies['retrieve_futures']): Promise<Answer> => {
+export const finishedFutures = async (desk: Desk, body: RequestBodies['retrieve_futures']): Promise<Answer> => {
   const found = samplerOf(desk, body.target.sampling_session_id)
   if (E.isLeft(found)) return found
   const entry = found.right

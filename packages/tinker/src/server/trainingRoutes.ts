@@ -2,8 +2,7 @@
 import { describe, type Failure, keyFromSeed } from '@tandem-rl/base'
 import { liveFiles } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
-import type { z } from 'zod'
-import { forwardBackwardOutputJson, type REQUESTS, type TinkerLora } from '../protocol/jsonWire.js'
+import { forwardBackwardOutputJson, type RequestBodies, type TinkerLora } from '../protocol/jsonWire.js'
 import {
   type CheckpointKind,
   type CheckpointPath,
@@ -33,8 +32,6 @@ import {
 import type { FutureResult } from './futures.js'
 import { addSampler } from './samplingRoutes.js'
 import { makeTurns } from './turns.js'
-
-type Bodies = { readonly [K in keyof typeof REQUESTS]: z.infer<(typeof REQUESTS)[K]> }
 
 type Promised = Answer<{ readonly request_id: string; readonly model_id?: string }>
 
@@ -81,7 +78,7 @@ const placeOf = (desk: Desk, sessionId: string, baseModel: string): Answer<Host>
 }
 
 /** Makes a model that a session trains. */
-export const createModel = (desk: Desk, body: Bodies['create_model'], sent: Sent): Promised => {
+export const createModel = (desk: Desk, body: RequestBodies['create_model'], sent: Sent): Promised => {
   const host = placeOf(desk, body.session_id, body.base_model)
   if (E.isLeft(host)) return host
   const about = {
@@ -157,7 +154,7 @@ export const forwardBackward = (desk: Desk, request: ForwardBackwardRequest, sen
 }
 
 /** Applies the gradients that were computed since the last step. */
-export const optimStep = (desk: Desk, body: Bodies['optim_step'], sent: Sent): Promised =>
+export const optimStep = (desk: Desk, body: RequestBodies['optim_step'], sent: Sent): Promised =>
   inTurn(desk, {
     ...sent,
     modelId: body.model_id,
@@ -185,7 +182,7 @@ const named = (modelId: string, kind: CheckpointKind, name: string): Answer<Chec
     : refusedWith(400, `path must be a name of letters, digits, dots, underscores and hyphens, got ${name}`)
 
 /** Saves weights and optimizer state. */
-export const saveWeights = (desk: Desk, body: Bodies['save_weights'], sent: Sent): Promised => {
+export const saveWeights = (desk: Desk, body: RequestBodies['save_weights'], sent: Sent): Promised => {
   const path = named(body.model_id, 'weights', body.path ?? `checkpoint-${body.seq_id ?? desk.world.ids.fresh()}`)
   if (E.isLeft(path)) return path
   const work = async (entry: ModelEntry): Promise<FutureResult> => {
@@ -204,7 +201,11 @@ export const saveWeights = (desk: Desk, body: Bodies['save_weights'], sent: Sent
  * Makes weights that can be sampled from: a checkpoint with a path, or a sampling session without
  * one.
  */
-export const saveWeightsForSampler = (desk: Desk, body: Bodies['save_weights_for_sampler'], sent: Sent): Promised => {
+export const saveWeightsForSampler = (
+  desk: Desk,
+  body: RequestBodies['save_weights_for_sampler'],
+  sent: Sent,
+): Promised => {
   const { path: name, sampling_session_seq_id: sessionSeq } = body
   if (!name && (sessionSeq === undefined || sessionSeq === null))
     return refusedWith(400, 'save_weights_for_sampler needs a path or a sampling_session_seq_id')
@@ -234,7 +235,7 @@ const differentParts = (saved: TinkerLora, model: TinkerLora): readonly string[]
     .map((name) => `${name} ${saved[name]}`)
 
 const loading =
-  (desk: Desk, body: Bodies['load_weights'], path: CheckpointPath) =>
+  (desk: Desk, body: RequestBodies['load_weights'], path: CheckpointPath) =>
   async ({ id, model, host, lora }: ModelEntry): Promise<FutureResult> => {
     const info = await desk.checkpoints.info(path)()
     if (E.isLeft(info)) return failedWith(describe(info.left))
@@ -255,7 +256,7 @@ const loading =
 /** Makes a model of a checkpoint: its first request is to load it. */
 const createFrom = async (
   desk: Desk,
-  body: Bodies['load_weights'],
+  body: RequestBodies['load_weights'],
   { path, sent }: { readonly path: CheckpointPath; readonly sent: Sent },
 ): Promise<Promised> => {
   const { session_id: sessionId, model_seq_id: number } = body
@@ -279,7 +280,11 @@ const createFrom = async (
 }
 
 /** Loads the weights of a checkpoint of the same base model, with or without the optimizer. */
-export const loadModelWeights = async (desk: Desk, body: Bodies['load_weights'], sent: Sent): Promise<Promised> => {
+export const loadModelWeights = async (
+  desk: Desk,
+  body: RequestBodies['load_weights'],
+  sent: Sent,
+): Promise<Promised> => {
   const path = parseTinkerPath(body.path)
   if (path === undefined || path.kind !== 'weights')
     return refusedWith(400, `path must be tinker://MODEL/weights/NAME, got ${body.path}`)
@@ -288,7 +293,7 @@ export const loadModelWeights = async (desk: Desk, body: Bodies['load_weights'],
 }
 
 /** The description of a model. */
-export const modelInfo = (desk: Desk, body: Bodies['model']): Answer =>
+export const modelInfo = (desk: Desk, body: RequestBodies['model']): Answer =>
   E.map(({ id, lora, host }: ModelEntry) => ({
     type: 'get_info',
     model_data: { arch: host.model.config.architecture, model_name: host.name, tokenizer_id: host.name },
@@ -299,7 +304,7 @@ export const modelInfo = (desk: Desk, body: Bodies['model']): Answer =>
   }))(modelOf(desk, body.model_id))
 
 /** Frees a model. */
-export const unloadModel = (desk: Desk, body: Bodies['model'], sent: Sent): Promised => {
+export const unloadModel = (desk: Desk, body: RequestBodies['model'], sent: Sent): Promised => {
   const found = modelOf(desk, body.model_id)
   if (E.isLeft(found)) return found
   return submit(desk, { ...sent, id: `${body.model_id}:unload` }, (request) => {
