@@ -39,7 +39,7 @@ const objectIn = (reply: string): object | null => {
 }
 
 /** 0.5 for nothing but a JSON object, and 0.25 for each of both keys. */
-const rewardOf = (reply: string, wanted: string): number => {
+export const rewardOf = (reply: string, wanted: string): number => {
   const found = objectIn(reply)
   if (found === null) return 0
   const keys = Object.keys(JSON.parse(wanted) as object) // of `tasksOf`
