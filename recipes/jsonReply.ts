@@ -18,7 +18,7 @@ const tasksOf = (name: string, things: readonly string[]) => {
   const tasks = pairs.flatMap(([first, second]) =>
     things.map((thing) => ({
       id: `${thing} ${first} ${second}`,
-      query: `Describe a ${thing} with the keys "${first}" and "${second}". Reply with only a JSON object.`,
+      query: `Describe a ${thing}. Reply with only a JSON object, such as {"${first}": "...", "${second}": "..."}`,
       answer: JSON.stringify({ [first]: '', [second]: '' }),
     })),
   )
