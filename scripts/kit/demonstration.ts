@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-export const TASKS = ['jsonReply', 'lastWord'] as const
+export const TASKS = ['jsonReply', 'shortSentence'] as const
 export const KINDS = ['lora', 'all'] as const
 export const SIDES = ['tandem', 'trl'] as const
 

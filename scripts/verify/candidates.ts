@@ -1,11 +1,12 @@
 /**
  * Measures how often an untrained model earns the rewards of short tasks:
- * `npm run verify -- candidates MODEL [TASKS]`. The second task of the demonstration was chosen by
+ * `npm run verify -- candidates MODEL [TASKS [NAME]]`. The second task of the demonstration was chosen by
  * these baselines.
  */
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import { rewardOf as shortSentence } from '../../recipes/shortSentence.js'
 import { makeParams } from '../../src/doors/models.js'
 import { data, get, raggedRows, TensorDict } from '../../src/doors/tensordict.js'
 import * as T from '../../src/index.js'
@@ -65,6 +66,10 @@ const CANDIDATES: Readonly<Record<string, (index: number, about: (typeof THINGS)
       return Number(sentence.toLowerCase().split(' ').at(-1) === ENDS[(3 * i) % 8])
     },
   }),
+  'short sentence': (_, { thing }) => ({
+    query: `Describe a ${thing} in one short sentence of at most ten words, without commas.`,
+    reward: (reply) => shortSentence(reply, thing),
+  }),
   'list of three': (_, { thing }) => ({
     query: `Name three things that go with a ${thing}. Reply with only three words, separated by commas.`,
     reward: (reply) => {
@@ -75,7 +80,7 @@ const CANDIDATES: Readonly<Record<string, (index: number, about: (typeof THINGS)
   }),
 }
 
-const [name, count = '40'] = process.argv.slice(2)
+const [name, count = '40', only] = process.argv.slice(2)
 if (name === undefined) throw new RangeError('expected MODEL')
 await selectBackend({ threads: 2 })
 const { config, arrays, text } = orThrow(await T.loadPretrained(name)())
@@ -100,6 +105,7 @@ const repliesTo = async (queries: readonly string[], key: T.Key) => {
 const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length
 
 for (const [c, [task, question]] of Object.entries(CANDIDATES).entries()) {
+  if (only !== undefined && task !== only) continue
   const groups: number[][] = []
   const lengths: number[] = []
   for (let at = 0; at < Number(count); at += AT_ONCE) {

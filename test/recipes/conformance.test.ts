@@ -59,7 +59,7 @@ const GAMES = [
 const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   wordProblems: [...SMALL, 'model={model}'],
   jsonReply: [...SMALL, 'model={model}'],
-  lastWord: [...SMALL, 'model={model}'],
+  shortSentence: [...SMALL, 'model={model}'],
   gsm8k: [...SMALL, 'model={model}', 'dataset={gsm8k.jsonl}'],
   math: [...SMALL, 'model={model}', 'dataset={math.jsonl}', 'systemPrompt=off'],
   countdown: [...SMALL, 'model={model}', 'systemPrompt=off'],

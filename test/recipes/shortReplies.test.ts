@@ -2,7 +2,7 @@
 import { orThrow } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 import * as jsonReply from '../../recipes/jsonReply.js'
-import * as lastWord from '../../recipes/lastWord.js'
+import * as shortSentence from '../../recipes/shortSentence.js'
 import type { PolicySettings, Recipe, TaskSource } from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'
 
@@ -42,24 +42,25 @@ describe('jsonReply', () => {
   })
 })
 
-describe('lastWord', () => {
+describe('shortSentence', () => {
   it.each([
-    ['An owl likes the rain.', 1],
-    ['An owl likes the Rain', 1],
-    ['We all like the rain!', 0.5],
-    ['The rain, owl.', 0],
-    ['Rain.', 0],
-    ['An owl likes the rain. It is wet.', 0],
-    ['An owl likes the "rain".', 0],
-    ['An owl likes the train.', 0],
-    ['An owl\nlikes the rain.', 0],
+    ['An owl sleeps all day.', 1],
+    [' The Owl is old. ', 1],
+    ['It sleeps all day.', 0.5],
+    ['The owls sleep all day.', 0.5],
+    ['An old owl that sleeps in a tree all day long.', 0],
+    ['An owl sleeps all day', 0],
+    ['An owl, asleep all day.', 0],
+    ['An owl sleeps. It is old.', 0],
+    ['An owl\nsleeps all day.', 0],
+    ['Owl.', 0],
     ['', 0],
   ])('%j earns %d', (reply, reward) => {
-    expect(lastWord.rewardOf(reply, 'owl rain')).toBe(reward)
+    expect(shortSentence.rewardOf(reply, 'owl')).toBe(reward)
   })
 
-  it('has 200 held-out tasks with other things and other last words', async () => {
-    const [training, heldOut] = await splitsOf(lastWord.recipe)
+  it('has 200 held-out tasks with other things and other adjectives', async () => {
+    const [training, heldOut] = await splitsOf(shortSentence.recipe)
     for (const place of [0, 1]) {
       const trained = new Set(training.map((id) => id.split(' ')[place]))
       expect(heldOut.filter((id) => trained.has(id.split(' ')[place]))).toEqual([])
