@@ -2,7 +2,7 @@
  * A reward as an arithmetic expression, which a visitor may edit. It is parsed, never run as code,
  * in time linear in its length.
  */
-import { type Arithmetic, floatValue, parseArithmetic } from '../../src/data/arithmetic.js'
+import { type Arithmetic, floatValue, parseArithmetic } from '@tandem-rl/base'
 
 /** What an expression may name, with its meaning. */
 export const VARIABLES = {

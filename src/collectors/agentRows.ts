@@ -4,7 +4,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { take } from '../data/tensorDict/selecting.js'
-import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { findData, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { AgentRewards, MultiAgentState } from '../envs/agents/multiAgentEnv.js'
 import { endedRows, type Outcome } from '../envs/base/env.js'
 import { rowsByTrajectory } from './rollouts/identity.js'
@@ -65,14 +65,6 @@ const outcomesOf = (batch: TensorDict<AgentEntries>, chains: readonly Chain[]): 
   return { reward, terminated: flag('terminated'), truncated: flag('truncated'), done: flag('done') }
 }
 
-/** Returns the group ids of a batch, or `undefined` if the environment has no groups. */
-const groupIdsOf = (batch: TensorDict): readonly string[] | undefined => {
-  const entry = find(batch, ['groupId'])
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-    ? (entry as Data<string>).items.toArray() // a group id is text wherever one is written
-    : undefined
-}
-
 /**
  * Extracts the rows of the named agents, with each agent's turns of a conversation as a separate
  * trajectory, for training the policy of these agents.
@@ -106,7 +98,7 @@ export const agentRows = <O extends Pick<MultiAgentState, 'agent' | 'agentReward
   const ids = get(td, 'trajectoryId').items
   const chains = [...new Set(agents)].flatMap((agent) => reported.flatMap((rows) => chainOf(agent, rows, turns)))
   const rows = chains.flatMap((chain) => chain.rows)
-  const groups = groupIdsOf(td)
+  const groups = findData<string>(td, 'groupId')
   return scope(() => {
     const taken = take(td as TensorDict, rows)
     const entries = {

@@ -1,6 +1,6 @@
 /** Rows of batch entries on the host, by dotted names. */
 import { type Ragged, raggedArray, raggedLength } from './tensorDict/leaf.js'
-import { find, type TensorDict } from './tensorDict/tensorDict.js'
+import { find, findData, type TensorDict } from './tensorDict/tensorDict.js'
 
 /** Returns `true` if a batch has an entry with a dotted name. */
 const has = (batch: TensorDict, entry: string): boolean => find(batch, entry.split('.')) !== undefined
@@ -34,12 +34,6 @@ export const findRows = (batch: TensorDict, entry: string): readonly ArrayLike<n
 
 /** Returns the rows of an entry that `requireEntries` has checked. */
 export const batchRowsAt = (batch: TensorDict, entry: string): readonly ArrayLike<number>[] => findRows(batch, entry)!
-
-/** Returns the values of a data leaf under a dotted name, or `undefined`. */
-export const findData = <T>(batch: TensorDict, entry: string): readonly T[] | undefined => {
-  const leaf = find(batch, entry.split('.'))
-  return leaf !== undefined && '_tag' in leaf && leaf._tag === 'Data' ? (leaf.items.toArray() as T[]) : undefined // by its name
-}
 
 /** Returns the masks, or `undefined` if they mask no token. */
 const gappy = (masks: readonly ArrayLike<number>[]): readonly ArrayLike<number>[] | undefined =>

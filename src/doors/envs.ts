@@ -13,9 +13,12 @@ export {
   type EnvSpecs,
   endedRows,
   nextRequest,
+  type OutcomeRows,
   outcomeSpec,
   type StepBetween,
 } from '../envs/base/env.js'
+export type { SharedEnvironment } from '../envs/base/episode.js'
+export { type EnvParts, type EnvTurn, makeEnv } from '../envs/base/makeEnv.js'
 export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
 export type { DatasetChatState, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
 export { type EnvOfTask, envOfTask } from '../envs/envOfTask.js'

@@ -7,14 +7,6 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
-export {
-  type Arithmetic,
-  type ArithmeticFailure,
-  type ArithmeticOptions,
-  floatValue,
-  type Operator,
-  parseArithmetic,
-} from '../data/arithmetic.js'
 export type { RewardKLForm } from '../data/rewardKL.js'
 export type { AnswerReward, AnswerRewardOptions } from '../envs/rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from '../envs/rewards/codeTests.js'

@@ -157,6 +157,7 @@ export {
   type Entries,
   type Entry,
   find,
+  findData,
   get,
   has,
   isTensorDict,

@@ -15,9 +15,9 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
-import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
+import { type Env, envFailure } from './base/env.js'
+import { makeEnv } from './base/makeEnv.js'
 import { CHAT_ENV_OPTIONS } from './optionKinds.js'
 
 /** The states of a `ChatEnv`. */
@@ -77,13 +77,12 @@ const openingOf = (query: unknown, userRole: string): E.Either<string, History> 
 export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> => {
   checkOptions('ChatEnv', options, CHAT_ENV_OPTIONS)
   const { batchSize, systemPrompt, systemRole = 'system', userRole = 'user' } = options
-  requireBatchSize('ChatEnv', batchSize)
   const system = systemPrompt === undefined ? [] : [message(systemRole, systemPrompt)]
   const textIn = ({ messages }: History): string => {
     const firstMessage = messages.find(({ role }) => role === userRole)
     return firstMessage === undefined ? '' : textOf(firstMessage)
   }
-  return {
+  return makeEnv<ChatState, HistoryAction>({
     name: 'ChatEnv',
     batchSize,
     specs: {
@@ -99,21 +98,17 @@ export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> 
       const opened = E.traverseArray((query: unknown) => openingOf(query, userRole))(items)
       if (E.isLeft(opened)) return TE.left(envFailure('ChatEnv', opened.left))
       const prompts = opened.right.map((history) => extendHistory(History(system), history))
-      const state = TensorDict({ query: data(opened.right.map(textIn)), history: { prompt: data(prompts) } }, [
-        batchSize,
-      ])
-      return TE.right(merge(request, state) as TensorDict<ChatState>) // the state's own entries win
+      return TE.right(
+        TensorDict({ query: data(opened.right.map(textIn)), history: { prompt: data(prompts) } }, [batchSize]),
+      )
     },
-    step: (state, action) => {
-      requireSameBatch('ChatEnv', state, action)
-      return async () => {
-        const prompts = get(state, 'history', 'prompt').items
+    step: (state, action) =>
+      TE.fromIO(() => {
         const responses = get(action, 'history', 'response').items
-        const histories = prompts.map((history, i) => appendMessage(history, responses.get(i)!)) // equal batch shapes
-        const next = TensorDict({ history: { prompt: data(histories) } }, state.batchShape)
-        const after = merge(merge(state, next), outcomeAfter(state))
-        return E.right(after as TensorDict<DeepMerge<ChatState, Outcome>>) // both merged in
-      }
-    },
-  }
+        const histories = get(state, 'history', 'prompt').items.map(
+          (history, i) => appendMessage(history, responses.get(i)!), // equal batch shapes
+        )
+        return { next: TensorDict({ history: { prompt: data(histories) } }, state.batchShape) }
+      }),
+  })
 }

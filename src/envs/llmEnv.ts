@@ -6,55 +6,20 @@ import { checkOptions } from '@tandem-rl/base'
 import type { TextRange, TextSpan, TokenSpan } from '@tandem-rl/text'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TokenPrompt } from '../data/policy.js'
-import { dataSpec, raggedSpec, type Spec } from '../data/spec.js'
+import { dataSpec, raggedSpec } from '../data/spec.js'
 import { type Data, data, joinRows, type Ragged, raggedRow, rowLengths } from '../data/tensorDict/leaf.js'
-import { merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { type Env, envFailure, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
+import { type Env, type EnvFailure, envFailure } from './base/env.js'
+import { makeEnv } from './base/makeEnv.js'
 import { LLM_ENV_OPTIONS, LLM_TEXT_ENV_OPTIONS } from './optionKinds.js'
 import { TEXT_SPECS, type TextEntries } from './transforms/templateTransform.js'
 
 export type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
 export type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
 
-/**
- * The shared parts of text and token environments: the source of their prompts, and the effect of a
- * turn.
- */
-interface Concatenating<O, A> {
-  readonly name: string
-  readonly batchSize: number
-  readonly specs: { readonly observation: Spec; readonly action: Spec }
-  /** The first state of a request, or what the request lacks. */
-  readonly opening: (request: TensorDict) => TensorDict<O> | string
-  /** The next state, and which elements have come to their end. */
-  readonly turn: (
-    state: TensorDict<O>,
-    action: TensorDict<A>,
-  ) => { readonly next: TensorDict<O>; readonly ended: readonly boolean[] }
-}
-
-const concatenating = <O, A>({ name, batchSize, specs, opening, turn }: Concatenating<O, A>): Env<O, A> => {
-  requireBatchSize(name, batchSize)
-  return {
-    name,
-    batchSize,
-    specs,
-    reset: (request) => {
-      const first = opening(request)
-      if (typeof first === 'string') return TE.left(envFailure(name, first))
-      return TE.right(merge(request, first) as TensorDict<O>) // the state's own entries win
-    },
-    step: (state, action) => {
-      requireSameBatch(name, state, action)
-      return TE.fromIO(() => {
-        const { next, ended } = turn(state, action)
-        const after = merge(merge(state, next), outcomeAfter(state, { terminated: ended }))
-        return after as TensorDict<never> // both merged in
-      })
-    },
-  }
-}
+/** The first state of a request, or the failure that names what the request lacks. */
+const opened = <O>(name: string, first: TensorDict<O> | string): TE.TaskEither<EnvFailure, TensorDict<O>> =>
+  typeof first === 'string' ? TE.left(envFailure(name, first)) : TE.right(first)
 
 export interface LLMEnvOptions {
   readonly batchSize: number
@@ -126,18 +91,19 @@ export const LLMEnv = (options: LLMEnvOptions): Env<TokenPrompt, TokenResponse> 
   if (eosTokenId !== undefined && (!Number.isInteger(eosTokenId) || eosTokenId < 0)) {
     throw new RangeError(`LLMEnv: eosTokenId must be an id from 0 on, got ${eosTokenId}`)
   }
-  return concatenating<TokenPrompt, TokenResponse>({
+  return makeEnv<TokenPrompt, TokenResponse>({
     name: 'LLMEnv',
     batchSize,
     specs: {
       observation: { tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') } },
       action: { tokens: { response: raggedSpec('int32') } },
     },
-    opening: tokenOpening(batchSize),
-    turn: (state, action) => {
-      const response = get(action, 'tokens', 'response')
-      return { next: joinedTokens(state, response), ended: rowsWith(response, eosTokenId) }
-    },
+    reset: (request) => opened('LLMEnv', tokenOpening(batchSize)(request)),
+    step: (state, action) =>
+      TE.fromIO(() => {
+        const response = get(action, 'tokens', 'response')
+        return { next: joinedTokens(state, response), terminated: rowsWith(response, eosTokenId) }
+      }),
   })
 }
 
@@ -198,16 +164,17 @@ const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): Ten
  */
 export const llmTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> => {
   checkOptions('llmTextEnv', options, LLM_TEXT_ENV_OPTIONS)
-  return concatenating<TextEntries, TextResponse>({
+  return makeEnv<TextEntries, TextResponse>({
     name: 'llmTextEnv',
     batchSize: options.batchSize,
     specs: { observation: { text: TEXT_SPECS }, action: { text: { response: dataSpec<string>('string') } } },
-    opening: textOpening(options),
-    turn: (state, action) => {
-      const written = get(action, 'text', 'response')
-      const { eosText } = options
-      const ended = written.items.map((text) => eosText !== undefined && text.includes(eosText)).toArray()
-      return { next: joinedTexts(state, written), ended }
-    },
+    reset: (request) => opened('llmTextEnv', textOpening(options)(request)),
+    step: (state, action) =>
+      TE.fromIO(() => {
+        const written = get(action, 'text', 'response')
+        const { eosText } = options
+        const terminated = written.items.map((text) => eosText !== undefined && text.includes(eosText)).toArray()
+        return { next: joinedTexts(state, written), terminated }
+      }),
   })
 }

@@ -1,6 +1,5 @@
 /** The off-policy correction of the rows of a batch. */
-import { findData } from '../data/batchRows.js'
-import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { findData, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { AnyLoss } from '../objectives/loss.js'
 import { type LossRows, withoutRows } from '../objectives/lossRows.js'
 import {

@@ -5,7 +5,7 @@ import type { Policy, PolicyFailure } from '../data/policy.js'
 import { select } from '../data/tensorDict/edit.js'
 import { concat } from '../data/tensorDict/joining.js'
 import { take } from '../data/tensorDict/selecting.js'
-import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { findData, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { AGENT_POLICY_OPTIONS } from './optionKinds.js'
 
 export interface AgentPolicyOptions<In, Out> {
@@ -19,10 +19,8 @@ const failed = (policy: string, reason: string): E.Either<PolicyFailure, never> 
 
 /** Returns the agent of each row, or `undefined` if the state has no agents. */
 const agentsOf = (td: TensorDict): readonly string[] | undefined => {
-  const entry = find(td, ['agent'])
-  if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data') return undefined
-  const agents = entry.items.toArray()
-  return agents.every((agent) => typeof agent === 'string') ? agents : undefined
+  const agents = findData<unknown>(td, 'agent')
+  return agents?.every((agent) => typeof agent === 'string') ? agents : undefined
 }
 
 /** Groups rows by policy, in order of first appearance. */

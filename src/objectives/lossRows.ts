@@ -2,10 +2,10 @@
 import { child, type Key, uniforms } from '@tandem-rl/base'
 import * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, ReturnsEntry } from '../data/batch.js'
-import { batchRowsAt, findData, findRows, lossMasks, temperatureOf } from '../data/batchRows.js'
+import { batchRowsAt, findRows, lossMasks, temperatureOf } from '../data/batchRows.js'
 import type { Completions } from '../data/completions.js'
 import type { Ragged } from '../data/tensorDict/leaf.js'
-import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { find, findData, type TensorDict } from '../data/tensorDict/tensorDict.js'
 
 /** One number for each row, or one for each token of each row. */
 export type RowList = readonly number[] | readonly ArrayLike<number>[]
@@ -86,7 +86,7 @@ const listOf = (batch: TensorDict, entry: string): RowList | undefined => {
   const leaf = find(batch, entry.split('.'))
   if (leaf === undefined) return undefined
   if (leaf instanceof tf.Tensor) return Array.from(leaf.dataSync())
-  return findData<number>(batch, entry) ?? findRows(batch, entry)
+  return findData<number>(batch, entry.split('.')) ?? findRows(batch, entry)
 }
 
 type Masks = readonly ArrayLike<number>[] | undefined

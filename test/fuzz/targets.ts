@@ -4,10 +4,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { excerpt, keyFromSeed, memoryBytes, orThrow, parseJson, redact } from '@tandem-rl/base'
+import { excerpt, keyFromSeed, memoryBytes, orThrow, parseArithmetic, parseJson, redact } from '@tandem-rl/base'
 import { captureApp, type ServeOptions, serveApp } from '@tandem-rl/serve'
 import {
   chatTemplate,
+  codeFences,
   History,
   historyFromOpenAi,
   message,
@@ -29,10 +30,8 @@ import { CommandError } from '../../src/cli/failure.js'
 import { replayCommand } from '../../src/cli/replay.js'
 import { sampleCommand } from '../../src/cli/sample.js'
 import { trainCommand } from '../../src/cli/train.js'
-import { parseArithmetic } from '../../src/data/arithmetic.js'
 import { decodeSafetensors } from '../../src/data/codecs/safetensors.js'
 import { sameAnswer } from '../../src/envs/rewards/math/sameAnswer.js'
-import { codeFences } from '../../src/envs/tools/codeFences.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { loadText } from '../../src/modules/pretrained/pretrained.js'
 import { ALLOWED, literalsIn, parsedSources, written } from '../kit/expressions.js'

@@ -5,6 +5,16 @@
  *
  * @module
  */
+export {
+  type Arithmetic,
+  type ArithmeticFailure,
+  type ArithmeticOptions,
+  exactValue,
+  floatValue,
+  literalsOf,
+  type Operator,
+  parseArithmetic,
+} from './arithmetic.js'
 export { type ByteSource, memoryBytes, requireRange } from './byteSource.js'
 export { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from './cancellation.js'
 export type {
@@ -131,6 +141,7 @@ export {
   protobufWork,
 } from './protobufReader.js'
 export { median, quantile } from './quantile.js'
+export { decimalOf, floorOf, type Rational, rational } from './rational.js'
 export { type RecentMap, recall, recentMap, remember } from './recentMap.js'
 export { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from './resource.js'
 export { type RowFailure, type RowProblem, rowFailure } from './rowFailure.js'

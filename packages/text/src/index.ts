@@ -27,6 +27,7 @@ export {
   type TrajectoryOptions,
   type TrajectoryTurn,
 } from './capture/trajectories.js'
+export { type CodeFence, codeFences } from './codeFences.js'
 export type {
   AdapterWeights,
   EngineInfo,

@@ -1,5 +1,5 @@
 /** Agents that write one block of code, which a tool runs. */
-import { codeFences } from '../../envs/tools/codeFences.js'
+import { codeFences } from '@tandem-rl/text'
 import { type AgentKind, textCall, textTool } from './kind.js'
 
 const CODE_PROMPT = `Solve the task. To run Python, write exactly one block of code:

@@ -1,9 +1,9 @@
 /** Ids of the rows of a collected batch. */
 import { formatKey, type Key } from '@tandem-rl/base'
 import type { RowIdentity } from '../../data/batch.js'
-import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { data } from '../../data/tensorDict/leaf.js'
 import { assign } from '../../data/tensorDict/merge.js'
-import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { findData, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 
 /**
  * Returns the trajectory id of an element of an environment that was reset with the key `origin`.
@@ -12,9 +12,8 @@ export const trajectoryId = (origin: Key, element: number): string => `${formatK
 
 /** Prefixes each group id with the key of the reset, if the environment has groups. */
 export const withOwnGroups = (state: TensorDict, origin: Key): TensorDict => {
-  const groups = find(state, ['groupId'])
-  if (groups === undefined || !('_tag' in groups) || groups._tag !== 'Data') return state
-  const ids = (groups as Data<unknown>).items.toArray()
+  const ids = findData<unknown>(state, 'groupId')
+  if (ids === undefined) return state
   return assign(state, { groupId: data(ids.map((id) => `${formatKey(origin)}:${id}`)) }) as TensorDict
 }
 

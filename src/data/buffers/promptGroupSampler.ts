@@ -3,7 +3,7 @@ import { checkOptions, child, type Key, normOf, permutation, uniformInteger } fr
 import * as tf from '@tensorflow/tfjs-core'
 import { PROMPT_GROUP_SAMPLER_OPTIONS } from '../optionKinds.js'
 import { isLeaf, raggedRow } from '../tensorDict/leaf.js'
-import { find, type TensorDict } from '../tensorDict/tensorDict.js'
+import { find, findData, type TensorDict } from '../tensorDict/tensorDict.js'
 import { type Drawn, type Sampler, STATELESS, type StoredRows } from './sampler.js'
 
 /** The choice of rows in a group. */
@@ -37,9 +37,7 @@ export interface PromptGroupOptions {
 const mean = (numbers: ArrayLike<number>): number => Array.from(numbers).reduce((sum, n) => sum + n, 0) / numbers.length
 
 const nameOf = (row: TensorDict, key: string | readonly string[]): string | number => {
-  const entry = find(row, key)
-  const name: unknown =
-    entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? entry.items.first() : undefined
+  const [name] = findData<unknown>(row, key) ?? []
   if (typeof name === 'string' || typeof name === 'number') return name
   throw new RangeError(`PromptGroupSampler: ${String(key)} must be data of strings or numbers`)
 }
@@ -50,7 +48,7 @@ export const groupReward = (operation: string, row: TensorDict, key: string | re
   if (entry !== undefined && isLeaf(entry)) {
     if (entry instanceof tf.Tensor) return mean(entry.dataSync())
     if ('_tag' in entry && entry._tag === 'Ragged') return mean(raggedRow(entry, 0))
-    const value: unknown = '_tag' in entry && entry._tag === 'Data' ? entry.items.first() : undefined
+    const [value] = findData<unknown>(row, key) ?? []
     if (typeof value === 'number') return value
   }
   throw new RangeError(`${operation}: ${String(key)} must be a tensor, ragged rows or data of numbers`)

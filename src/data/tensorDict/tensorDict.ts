@@ -9,7 +9,7 @@
 import { TENSORS } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { OrderedMap } from 'immutable'
-import { isLeaf, type Leaf, raggedLength } from './leaf.js'
+import { type Data, isLeaf, type Leaf, raggedLength } from './leaf.js'
 import { mapOf, namesOf, type Spine, spineFrom, spineOf, valueAt, valuesOf } from './spine.js'
 
 declare const SCHEMA: unique symbol
@@ -253,6 +253,17 @@ export const find = (td: TensorDict, path: string | readonly string[]): Entry | 
   for (const key of typeof path === 'string' ? [path] : path)
     entry = isTensorDict(entry) ? valueAt(entry.spine, key) : undefined
   return entry
+}
+
+/**
+ * Returns the items of the data leaf under a name or a path; undefined if there is none. The caller
+ * names the type that the entry has by its schema.
+ */
+export const findData = <T>(td: TensorDict, path: string | readonly string[]): readonly T[] | undefined => {
+  const entry = find(td, path)
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
+    ? (entry as Data<T>).items.toArray()
+    : undefined
 }
 
 /** Formats a path for errors. */

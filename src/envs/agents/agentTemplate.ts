@@ -12,7 +12,7 @@ import { concat } from '../../data/tensorDict/joining.js'
 import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
-import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { findData, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, endedRows, envFailure, REMEMBERED } from '../base/env.js'
 import { AGENT_TEMPLATE_OPTIONS } from '../optionKinds.js'
 import {
@@ -159,10 +159,7 @@ const joinAll = async <S>(
   return E.right(concat(parts))
 }
 
-const threadsIn = (td: TensorDict): Data<Threads> | undefined => {
-  const entry = find(td, [REMEMBERED, THREADS])
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? (entry as Data<Threads>) : undefined // written only here
-}
+const threadsIn = (td: TensorDict): readonly Threads[] | undefined => findData<Threads>(td, [REMEMBERED, THREADS]) // written only here
 
 /** Adds the threads to the tokens. */
 const withThreads = (tokens: TensorDict<Tokens>, threads: readonly Threads[]): TensorDict<Tokens> =>
@@ -247,7 +244,7 @@ export const agentTemplate = (
         const [writers, agents, histories] = [agentsOf(previous), agentsOf(next), get(next, 'history', 'prompt').items]
         const [before, over] = [threadsIn(previous), endedRows(previous, 'done')]
         const threads = writers.map((writer, i): Threads => {
-          const known = before?.items.get(i) ?? {}
+          const known = before?.[i] ?? {}
           return over[i] === true ? known : { ...known, [writer]: threadOf(previous, action, i) }
         })
         const done = endedRows(next, 'done')

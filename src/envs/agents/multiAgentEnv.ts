@@ -5,17 +5,10 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
-import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
-import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import {
-  type Env,
-  endedRows,
-  envFailure,
-  type Outcome,
-  outcomeAfter,
-  requireBatchSize,
-  requireSameBatch,
-} from '../base/env.js'
+import type { DeepMerge } from '../../data/tensorDict/merge.js'
+import { findData, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { type Env, endedRows, envFailure } from '../base/env.js'
+import { makeEnv } from '../base/makeEnv.js'
 import type { ChatState } from '../chatEnv.js'
 import { MULTI_AGENT_ENV_OPTIONS } from '../optionKinds.js'
 import { type AgentScene, agentView } from './agentView.js'
@@ -117,11 +110,8 @@ interface Moved {
 
 /** Returns the queries of a request; undefined unless there is one for each element. */
 const queriesOf = (request: TensorDict, batchSize: number): readonly string[] | undefined => {
-  const entry = find(request, ['query'])
-  if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data' || entry.items.size !== batchSize)
-    return undefined
-  const queries = entry.items.toArray()
-  return queries.every((query) => typeof query === 'string') ? queries : undefined
+  const queries = findData<unknown>(request, 'query')
+  return queries?.length === batchSize && queries.every((query) => typeof query === 'string') ? queries : undefined
 }
 
 const placesOf = (
@@ -161,7 +151,6 @@ const placesOf = (
 export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentState, HistoryAction> => {
   checkOptions('MultiAgentEnv', options, MULTI_AGENT_ENV_OPTIONS)
   const { batchSize, agents, order = roundRobin(), judge = (): Verdict => ({}), view = agentView } = options
-  requireBatchSize(NAME, batchSize)
   const names = checkAgents(agents)
   const nothing: AgentRewards = Object.fromEntries(names.map((name) => [name, 0]))
 
@@ -197,7 +186,7 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
     }
   }
 
-  return {
+  return makeEnv<MultiAgentState, HistoryAction>({
     name: NAME,
     batchSize,
     specs: {
@@ -220,15 +209,15 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
         return first === 'end' ? [] : [{ query, turns: [], ...first }]
       })
       if (places.length < batchSize) return TE.left(envFailure(NAME, 'the turn order returned no first turn'))
-      const state = stateOf(
-        places,
-        places.map(() => nothing),
+      return TE.right(
+        stateOf(
+          places,
+          places.map(() => nothing),
+        ),
       )
-      return TE.right(merge(request, state) as TensorDict<MultiAgentState>) // the state's own entries take precedence
     },
-    step: (state, action) => {
-      requireSameBatch(NAME, state, action)
-      return TE.fromIO(() => {
+    step: (state, action) =>
+      TE.fromIO(() => {
         const [over, written] = [endedRows(state, 'done'), get(action, 'history', 'response').items]
         const moved = placesOf(state, order, names).map(
           (place, i): Moved =>
@@ -239,14 +228,12 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
           moved.map(({ rewards }) => rewards),
         )
         const ends = (end: Verdict['end']) => moved.map((each) => each.end === end)
-        const rows = {
+        return {
+          next,
           reward: moved.map(({ reward }) => reward),
           terminated: ends('terminated'),
           truncated: ends('truncated'),
         }
-        const after = merge(merge(state, next), outcomeAfter(state, rows))
-        return after as TensorDict<DeepMerge<MultiAgentState, Outcome>> // both are merged in
-      })
-    },
-  }
+      }),
+  })
 }

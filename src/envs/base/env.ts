@@ -6,7 +6,6 @@
  * state with the outcome of the step.
  */
 import type { Key, RowFailure, TemplateFailure } from '@tandem-rl/base'
-import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { WithInputs } from '../../data/inputs.js'
@@ -68,34 +67,6 @@ export const endedRows = (
   return entry instanceof tf.Tensor
     ? Array.from(entry.dataSync(), (ended) => ended === 1)
     : new Array<boolean>(size).fill(false)
-}
-
-/**
- * Returns the outcome of a step from `state`. Elements that had ended before stay ended and get no
- * reward.
- *
- * Shapes   every list has one value for each element, `[B]`.
- * Effects  makes four tensors, which belong to the enclosing scope.
- */
-export const outcomeAfter = (state: TensorDict, rows: OutcomeRows = {}): TensorDict<Outcome> => {
-  const over = endedRows(state, 'done')
-  const flags = (key: 'terminated' | 'truncated'): readonly boolean[] =>
-    endedRows(state, key).map((before, i) => before || (over[i] === false && rows[key]?.[i] === true))
-  const [terminated, truncated] = [flags('terminated'), flags('truncated')]
-  const done = terminated.map((ended, i) => ended || truncated[i] === true)
-  const reward = over.map((ended, i) => (ended ? 0 : (rows.reward?.[i] ?? 0)))
-  const bools = (values: readonly boolean[]): tf.Tensor => tf.tensor(values.map(Number), [...state.batchShape], 'bool')
-  return scope(() =>
-    TensorDict(
-      {
-        reward: tf.tensor(reward, [...state.batchShape], 'float32'),
-        terminated: bools(terminated),
-        truncated: bools(truncated),
-        done: bools(done),
-      },
-      state.batchShape,
-    ),
-  )
 }
 
 /**
@@ -207,21 +178,6 @@ export const envFailure = (env: string, reason: string, cause?: NonNullable<EnvF
   reason,
   ...(cause !== undefined && { cause }),
 })
-
-/** Throws unless the batch size is an integer of at least 1. */
-export const requireBatchSize = (name: string, batchSize: number): void => {
-  if (!Number.isInteger(batchSize) || batchSize < 1) {
-    throw new RangeError(`${name}: batchSize must be at least 1, got ${batchSize}`)
-  }
-}
-
-/** Throws unless an action has the batch shape of a state. */
-export const requireSameBatch = (name: string, state: TensorDict, action: TensorDict): void => {
-  if (state.batchShape.join() !== action.batchShape.join()) {
-    const [acted, stands] = [action, state].map(({ batchShape }) => `[${batchShape.join(', ')}]`)
-    throw new RangeError(`${name}: the action has batch shape ${acted}, the state ${stands}`)
-  }
-}
 
 /** The entry in which composed environments keep the data of their transforms. */
 export const REMEMBERED = 'transforms'

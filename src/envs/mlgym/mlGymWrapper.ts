@@ -4,18 +4,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
-import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
+import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import {
-  type Env,
-  type EnvFailure,
-  endedRows,
-  envFailure,
-  type Outcome,
-  outcomeAfter,
-  requireBatchSize,
-  requireSameBatch,
-} from '../base/env.js'
+import { type Env, type EnvFailure, endedRows, envFailure } from '../base/env.js'
+import { makeEnv } from '../base/makeEnv.js'
 import type { ChatState } from '../chatEnv.js'
 import { MLGYM_WRAPPER_OPTIONS } from '../optionKinds.js'
 import { commandBlock, guardMultiLine } from './commandBlock.js'
@@ -253,9 +245,8 @@ export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, H
   checkOptions('MLGymWrapper', options, MLGYM_WRAPPER_OPTIONS)
   checkSizes(options)
   const { sessions, tasks, batchSize = 1, maxSteps = 10, rewardWrongFormat = 0, maxWrong = 3, metric = {} } = options
-  requireBatchSize(NAME, batchSize)
   const rules: Rules = { sessions, maxSteps, rewardWrongFormat, maxWrong, metric }
-  return {
+  return makeEnv<MLGymEnvState, HistoryAction>({
     name: NAME,
     batchSize,
     specs: {
@@ -268,7 +259,7 @@ export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, H
       },
       action: { history: { response: dataSpec<Message>('Message') } },
     },
-    reset: (request, key) => async () => {
+    reset: (_, key) => async () => {
       const own = child(key, NAME)
       const task = tasks[uniformInteger(own, tasks.length)]!
       const seed = uniformInteger(own, 2 ** 31, 1)
@@ -288,12 +279,11 @@ export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, H
         }
         return { history: opening(each, maxSteps), episode, retry: false }
       })
-      const state = stateOf(task, `${formatKey(own)}:${task}`, desks)
-      return E.right(merge(request, state) as TensorDict<MLGymEnvState>) // the state's own entries take precedence
+      return E.right(stateOf(task, `${formatKey(own)}:${task}`, desks))
     },
-    step: (state, action, { signal } = {}) => {
-      requireSameBatch(NAME, state, action)
-      return async () => {
+    step:
+      (state, action, { signal }) =>
+      async () => {
         const [histories, episodes] = [get(state, 'history', 'prompt').items, get(state, 'mlgym').items]
         const [over, written] = [endedRows(state, 'done'), get(action, 'history', 'response').items]
         const turns = histories.toArray().map((history, i) => {
@@ -304,13 +294,11 @@ export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, H
         const results = all(await Promise.all(turns))
         if (E.isLeft(results)) return results
         const next = stateOf(get(state, 'query').items.first()!, get(state, 'groupId').items.first()!, results.right) // all elements share them
-        const ends = {
+        return E.right({
+          next,
           reward: results.right.map(({ reward }) => reward),
           terminated: results.right.map(({ done }) => done),
-        }
-        const after = merge(merge(state, next), outcomeAfter(state, ends))
-        return E.right(after as TensorDict<DeepMerge<MLGymEnvState, Outcome>>) // both are merged in
-      }
-    },
-  }
+        })
+      },
+  })
 }

@@ -16,7 +16,7 @@ import {
 } from '@tandem-rl/base'
 import { liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
-import type { Episode } from '../base/episode.js'
+import type { Episode, SharedEnvironment } from '../base/episode.js'
 import { TOOL_ENVIRONMENT_OPTIONS } from '../optionKinds.js'
 import type { Lease } from './places.js'
 import { type ResourcePool, type ResourcePoolOptions, resourcePool } from './resourcePool.js'
@@ -39,19 +39,9 @@ export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'li
 }
 
 /** A bounded number of environments and their users. */
-export interface ToolEnvironment<R> {
+export interface ToolEnvironment<R> extends SharedEnvironment<R> {
   readonly name: string
   readonly pool: ResourcePool<R>
-  /**
-   * Runs `f` with the environment of an episode, one call at a time. `Left(ResourceFailure)` if
-   * none could be had, or if it died. When the signal aborts, the environment is ended, because
-   * what `f` did to it is unknown.
-   */
-  readonly use: <T>(
-    episode: Episode | undefined,
-    signal: AbortSignal,
-    f: (environment: R) => Promise<T>,
-  ) => Promise<E.Either<ResourceFailure, T>>
   /** Gives back what an episode held: at once, even if a call still uses it. */
   readonly release: (episode: Episode) => void
   /** Ends all environments, those that are being prepared included. Resolves when they are gone. */

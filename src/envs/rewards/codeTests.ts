@@ -9,12 +9,11 @@ import {
   type SandboxLimits,
   type SandboxSession,
 } from '@tandem-rl/base'
-import { type Task, textOf, withoutThoughts } from '@tandem-rl/text'
+import { codeFences, type Task, textOf, withoutThoughts } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { CODE_TESTS_OPTIONS } from '../optionKinds.js'
-import { codeFences } from '../tools/codeFences.js'
 import { ANSWER_PROGRAM, TEST_PROGRAM } from './codePeers.js'
 import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 

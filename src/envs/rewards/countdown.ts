@@ -1,7 +1,16 @@
 /** Countdown: an expression of given numbers, each used at most once, whose value is the target. */
-import { checkOptions, child, type FormatFailure, type Key, permutation, uniformInteger } from '@tandem-rl/base'
+import {
+  checkOptions,
+  child,
+  exactValue,
+  type FormatFailure,
+  type Key,
+  literalsOf,
+  parseArithmetic,
+  permutation,
+  uniformInteger,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
-import { exactValue, literalsOf, parseArithmetic } from '../../data/arithmetic.js'
 import { endlessTasks, type RowTask, type TaskSource } from '../../data/task.js'
 import { COUNTDOWN_REWARD_OPTIONS, COUNTDOWN_TASKS_OPTIONS } from '../optionKinds.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from './answerScore.js'

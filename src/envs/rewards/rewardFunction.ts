@@ -3,8 +3,8 @@ import { checkOptions } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import type { Message, Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
+import type { SharedEnvironment } from '../base/episode.js'
 import { REWARD_OPTIONS } from '../optionKinds.js'
-import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { answerIn } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 import { scoredValue } from './scoredValue.js'
@@ -77,7 +77,7 @@ export interface RewardOptions<P extends string, R = undefined> extends RewardPa
    * An environment of tools: the function gets that of its conversation as `environment`. Default:
    * none.
    */
-  readonly environment?: ToolEnvironment<R>
+  readonly environment?: SharedEnvironment<R>
   /**
    * Numbers that the function returns beside `reward` and `parts`. `parts`: they are parts too,
    * with any names but `success`. Default `refuse`.

@@ -2,15 +2,15 @@
 import { checkOptions } from '@tandem-rl/base'
 import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
+import type { SharedEnvironment } from '../base/episode.js'
 import { SWE_REWARD_OPTIONS } from '../optionKinds.js'
-import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { type FileSession, seeded } from '../tools/fileSession.js'
 import type { RewardService } from './reward.js'
 import { reward } from './rewardFunction.js'
 
 export interface SWERewardOptions<T extends Task = Task> {
   /** The environment of `fileTools`. */
-  readonly environment: ToolEnvironment<FileSession>
+  readonly environment: SharedEnvironment<FileSession>
   /** A shell command that exits with 0 if the task is solved, such as `python3 -m unittest`. */
   readonly command: string
   /**

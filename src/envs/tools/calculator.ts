@@ -1,9 +1,7 @@
-import { checkOptions } from '@tandem-rl/base'
+import { checkOptions, decimalOf, exactValue, floatValue, parseArithmetic } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
-import { exactValue, floatValue, parseArithmetic } from '../../data/arithmetic.js'
-import { decimalOf } from '../../data/rational.js'
 import { CALCULATOR_OPTIONS } from '../optionKinds.js'
 import { type Tool, tool, toolFailure } from './tool.js'
 

@@ -7,7 +7,7 @@ import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { endedRows } from '../base/env.js'
 import { CONTEXT_FOLDING_OPTIONS } from '../optionKinds.js'
-import { type SegmentEntries, segmentNumbers } from '../transforms/segments.js'
+import type { SegmentEntries } from '../transforms/segments.js'
 import { type Transform, transform } from '../transforms/transform.js'
 import { callsOfMessage, type RequestedCalls } from './requestedCalls.js'
 
@@ -94,13 +94,14 @@ export const contextFolding = (options: ContextFoldingOptions = {}): Transform<n
       return TE.right([entriesOf(histories.map((history) => ({ history, segment: 0, turns: 0 }))), null])
     },
     step: (next, { previous, action }) => {
-      const [segments, turnsBefore] = [segmentNumbers(previous, 'segment'), segmentNumbers(previous, 'segmentTurns')]
+      const before = previous as TensorDict<SegmentEntries> // added by `reset` or the previous step
+      const [segments, turnsBefore] = [get(before, 'segment').items, get(before, 'segmentTurns').items]
       const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items // cast: `needs` requires this entry
       const over = endedRows(next, 'done')
       const rows = get(next, 'history', 'prompt')
         .items.toArray()
         .map((history, i) => {
-          const [segment, turns] = [segments[i]!, turnsBefore[i]! + 1] // added by `reset` or the previous step
+          const [segment, turns] = [segments.get(i)!, turnsBefore.get(i)! + 1]
           if (over[i] === true) return { history, segment, turns }
           const summary = summaryOf(replies.get(i)!)
           if (summary !== undefined) return { history: folded(history, summary), segment: segment + 1, turns: 0 }

@@ -21,11 +21,11 @@ import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
-import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { findData, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
-import { dataItems, episodesOf } from '../transforms/episode.js'
+import { episodesOf } from '../transforms/episode.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
 import { clipped } from './clipped.js'
 import { type CallFinder, callsOfMessage, type RequestedCalls } from './requestedCalls.js'
@@ -292,7 +292,7 @@ const releaseOf = ({ tools }: ToolRegistry): { readonly release?: (state: Tensor
   if (holders.length === 0) return {}
   return {
     release: (state) => {
-      const chains = dataItems<string>(state, 'tools', 'keys')?.toArray() ?? []
+      const chains = findData<string>(state, ['tools', 'keys']) ?? []
       for (const episode of episodesOf(state, chains)) for (const release of holders) release(episode)
     },
   }
@@ -322,11 +322,11 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
     // action.
     const rows = rowsOf(previous as TensorDict<ToolEntries>, next)
     const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items
-    const malformed = dataItems<readonly string[]>(action, 'malformedCalls') // of policies that read calls
-    const prompts = dataItems<string>(previous, 'text', 'prompt') // of `TemplateTransform`
+    const malformed = findData<readonly string[]>(action, 'malformedCalls') // of policies that read calls
+    const prompts = findData<string>(previous, ['text', 'prompt']) // of `TemplateTransform`
     const over = endedRows(next, 'done')
     const requested = rows.map(
-      (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.get(i), prompts?.get(i))] as const,
+      (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.[i], prompts?.[i])] as const,
     )
     return async () => {
       const played = await playAll(requested, settings, signal)

@@ -1,16 +1,8 @@
 /** The tasks and episodes of the elements of a state. */
 import type { Task } from '@tandem-rl/text'
-import type { Data } from '../../data/tensorDict/leaf.js'
-import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { find, findData, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Episode } from '../base/episode.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
-
-/** The values of a `Data` leaf, if a state has it. The caller states their type. */
-export const dataItems = <T>(td: TensorDict, ...path: readonly string[]): Data<T>['items'] | undefined => {
-  const entry = find(td, path)
-  const isData = entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-  return isData ? (entry as Data<T>).items : undefined // by the schema of the entry, which the caller knows
-}
 
 /** The tasks of a state: whole ones if it keeps them, their columns otherwise. */
 export const stateTasks = (td: TensorDict): readonly Task[] => {
@@ -27,6 +19,6 @@ export const stateTasks = (td: TensorDict): readonly Task[] => {
 export const episodesOf = (td: TensorDict, chains: readonly string[]): readonly Episode[] => {
   const hasTasks = find(td, ['task']) !== undefined || find(td, ['taskId']) !== undefined
   const tasks = hasTasks ? stateTasks(td) : []
-  const groups = dataItems<string>(td, 'groupId')
-  return chains.map((chain, i) => ({ chain, group: groups?.get(i) ?? chain, task: tasks[i] }))
+  const groups = findData<string>(td, 'groupId')
+  return chains.map((chain, i) => ({ chain, group: groups?.[i] ?? chain, task: tasks[i] }))
 }

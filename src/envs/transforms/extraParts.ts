@@ -1,8 +1,7 @@
 /** Parts of rewards whose names become known when they are scored. */
 import { type Data, data } from '../../data/tensorDict/leaf.js'
-import { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { findData, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Scored } from '../rewards/reward.js'
-import { dataItems } from './episode.js'
 import { rewardKey } from './rewardEntries.js'
 
 /** The parts of one score that have no entry of their own. */
@@ -32,7 +31,7 @@ export const extraProblem = ({ parts }: Scored, keys: ReadonlyMap<string, string
 
 /** Returns the extra parts of the next states by name, one number per element. */
 export const readExtraParts = (next: TensorDict): ReadonlyMap<string, readonly number[]> => {
-  const each = dataItems<ExtraParts>(next, 'extraParts')?.toArray() ?? []
+  const each = findData<ExtraParts>(next, 'extraParts') ?? []
   const names = [...new Set(each.flatMap((parts) => Object.keys(parts)))]
   return new Map(names.map((name) => [name, each.map((parts) => (Object.hasOwn(parts, name) ? parts[name]! : 0))]))
 }

@@ -2,7 +2,7 @@
 import { type History, lastMessage } from '@tandem-rl/text'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
-import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { findData, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 
 /**
  * The number of UTF-16 units of the reply's text that are kept, from its beginning; null for all.
@@ -18,11 +18,8 @@ export const allKept = (size: number): Data<number | null> => data(Array.from({ 
 
 /** Returns the entry of a state, if it has one. */
 export const keptOf = (td: TensorDict): ((i: number) => number | null) => {
-  const entry = find(td, ['history', 'kept'])
-  // The cast is right by the schema of KeptEntries.
-  const items =
-    entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? (entry as Data<number | null>).items : undefined
-  return (i) => items?.get(i) ?? null
+  const items = findData<number | null>(td, ['history', 'kept'])
+  return (i) => items?.[i] ?? null
 }
 
 /** Returns true if the turn of a changed reply is open, so that the policy continues it. */

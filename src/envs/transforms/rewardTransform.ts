@@ -5,16 +5,15 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { dataSpec } from '../../data/spec.js'
-import type { Data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
-import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { findData, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import type { Episode } from '../base/episode.js'
 import { REWARD_TRANSFORM_OPTIONS } from '../optionKinds.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
 import { type RewardFunction, type RewardParts, reward as rewardOfFunction } from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
-import { dataItems, episodesOf, stateTasks } from './episode.js'
+import { episodesOf, stateTasks } from './episode.js'
 import { extraParts, extraProblem } from './extraParts.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import {
@@ -83,35 +82,33 @@ const COLUMNS = {
 }
 
 /** Conversations, by the schemas of `data/policy.ts`. */
-const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => dataItems<History>(td, 'history', 'prompt')
+const historiesOf = (td: TensorDict): readonly History[] | undefined => findData<History>(td, ['history', 'prompt'])
 
 /** Returns `true` if the policy's message received no reply, so the conversation has ended. */
 const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
-  const [before, after] = [historiesOf(previous)?.get(i), historiesOf(next)?.get(i)]
+  const [before, after] = [historiesOf(previous)?.[i], historiesOf(next)?.[i]]
   if (before === undefined || after === undefined) return true
   return after.messages.size <= before.messages.size + 1 && lastMessage(after)?.toolCalls.length === 0
 }
 
 /** Returns the conversation before the answer: the history, or only the question without one. */
 const promptOf = (previous: TensorDict, task: Task, i: number): History =>
-  historiesOf(previous)?.get(i) ?? History([message('user', task.query)])
+  historiesOf(previous)?.[i] ?? History([message('user', task.query)])
 
 /**
  * Returns the conversation with the answer, and the tool results after it if the state has them.
  */
 const answeredHistory = (between: StepBetween, answerMessage: Message, task: Task, i: number): History => {
   const before = promptOf(between.previous, task, i)
-  const reported = historiesOf(between.next)
-    ?.get(i)
-    ?.messages.slice(before.messages.size + 1)
+  const reported = historiesOf(between.next)?.[i]?.messages.slice(before.messages.size + 1)
   const results = reported?.takeWhile(({ role, toolCallId }) => role === 'tool' || toolCallId !== undefined)
   return (results?.toArray() ?? []).reduce(appendMessage, appendMessage(before, answerMessage))
 }
 
 /** Returns the results of tools in a state, for rewards. */
 const toolsOf = (next: TensorDict, i: number): Pick<Answered, 'finish' | 'tools'> => {
-  const finish = dataItems<string | null>(next, 'tools', 'finish')?.get(i) ?? undefined
-  const tools = dataItems<Readonly<Record<string, unknown>>>(next, 'tools', 'states')?.get(i)
+  const finish = findData<string | null>(next, ['tools', 'finish'])?.[i] ?? undefined
+  const tools = findData<Readonly<Record<string, unknown>>>(next, ['tools', 'states'])?.[i]
   return { ...(finish !== undefined && { finish }), ...(tools !== undefined && { tools }) }
 }
 
@@ -134,7 +131,7 @@ interface Scoring {
  * streams.
  */
 const scoredEpisodes = (next: TensorDict, key: Key): readonly Episode[] => {
-  const chains = dataItems<string>(next, 'tools', 'keys')?.toArray()
+  const chains = findData<string>(next, ['tools', 'keys'])
   return episodesOf(next, chains ?? Array.from({ length: next.batchShape[0] ?? 0 }, (_, i) => formatKey(child(key, i))))
 }
 

@@ -19,10 +19,9 @@ import { textInputs } from '../../data/inputs.js'
 import type { HistoryAction, HistoryPrompt, StopReason } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
-import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { find, findData, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
 import { TEXT_OPTIONS } from '../optionKinds.js'
-import { dataItems } from './episode.js'
 import { isOpen, keptOf } from './keptReply.js'
 import { foldedRows } from './segments.js'
 import { type Transform, transform } from './transform.js'
@@ -177,10 +176,10 @@ export const TemplateTransform = (
       return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, next.batchShape), null] as const)(continued))
     },
     inverse: (action) => {
-      const stopReasons = dataItems<StopReason>(action, 'stopReason')
+      const stopReasons = findData<StopReason>(action, 'stopReason')
       const responses = get(action, 'text', 'response').items.map((text, i) => {
         const end = ends.find((each) => text.endsWith(each))
-        const isComplete = end !== undefined || stopReasons?.get(i) === 'stop'
+        const isComplete = end !== undefined || stopReasons?.[i] === 'stop'
         return message('assistant', text.slice(0, text.length - (end ?? '').length), { isComplete })
       })
       return E.right(TensorDict({ history: { response: data(responses) } }, action.batchShape))

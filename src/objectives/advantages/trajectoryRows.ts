@@ -1,7 +1,7 @@
 /** Conversion of a batch's turns to one row for each trajectory, and back. */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Ragged, ragged, raggedArray, raggedLength } from '../../data/tensorDict/leaf.js'
-import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { find, findData, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TokenRows } from './rows.js'
 
 /** A trajectory of a batch: the first row of each of its turns, in order. */
@@ -95,10 +95,9 @@ const byId = (a: string, b: string): number => {
 }
 
 const valuesOf = <T>(batch: TensorDict, entry: string): readonly T[] => {
-  const leaf = find(batch, entry)
-  if (leaf === undefined || !('_tag' in leaf) || leaf._tag !== 'Data')
-    throw new RangeError(`the entry '${entry}' of a batch must be data`)
-  return leaf.items.toArray() as T[] // by its name
+  const items = findData<T>(batch, entry)
+  if (items === undefined) throw new RangeError(`the entry '${entry}' of a batch must be data`)
+  return items
 }
 
 /**

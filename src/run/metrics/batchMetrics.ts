@@ -1,11 +1,12 @@
 /** Metrics of a collected batch, per trajectory and averaged. */
 import type { History } from '@tandem-rl/text'
 import * as tf from '@tensorflow/tfjs-core'
+import { rowsByTrajectory } from '../../collectors/rollouts/identity.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
-import { find, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { find, findData, has, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { readExtraParts } from '../../envs/transforms/extraParts.js'
 import { rewardKey } from '../../envs/transforms/rewardEntries.js'
-import { itemsAt, raggedAt } from './batchEntries.js'
+import { raggedAt } from './batchEntries.js'
 import { plainRewards } from './environmentReward.js'
 
 /** The metrics of one trajectory. */
@@ -63,17 +64,6 @@ export const rewardParts = (batch: TensorDict): readonly (readonly [string, Arra
   ]
 }
 
-/** Rows by trajectory, in order of first appearance. */
-const rowsByTrajectory = (ids: readonly string[]): ReadonlyMap<string, readonly number[]> => {
-  const rows = new Map<string, number[]>()
-  for (const [row, id] of ids.entries()) {
-    const own = rows.get(id)
-    if (own === undefined) rows.set(id, [row])
-    else own.push(row)
-  }
-  return rows
-}
-
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
 
 const toolResults = (history: History | undefined): number =>
@@ -87,16 +77,15 @@ const toolResults = (history: History | undefined): number =>
  * Errors   throws RangeError if the batch has no `trajectoryId`.
  */
 export const trajectoryNumbers = (batch: TensorDict): readonly TrajectoryNumbers[] => {
-  const ids = itemsAt<string>(batch, ['trajectoryId'])
-  if (ids === undefined) throw new RangeError('trajectoryNumbers: the batch has no trajectoryId')
+  if (!has(batch, 'trajectoryId')) throw new RangeError('trajectoryNumbers: the batch has no trajectoryId')
   const rewards = numbersAt(batch, ['next', 'reward'])
   const cut = numbersAt(batch, ['next', 'truncated'])
   const parts = rewardParts(batch)
   const lengths = lengthsAt(batch, ['tokens', 'response'])
-  const stops = itemsAt<string>(batch, ['stopReason'])
-  const histories = itemsAt<History>(batch, ['next', 'history', 'prompt'])
-  const groups = itemsAt<string>(batch, ['groupId'])
-  return [...rowsByTrajectory(ids)].map(([trajectoryId, rows]) => ({
+  const stops = findData<string>(batch, ['stopReason'])
+  const histories = findData<History>(batch, ['next', 'history', 'prompt'])
+  const groups = findData<string>(batch, ['groupId'])
+  return [...rowsByTrajectory(batch)].map(([trajectoryId, rows]) => ({
     trajectoryId,
     groupId: groups?.[rows[0]!],
     rows,
@@ -167,10 +156,10 @@ const rowMetrics = (batch: TensorDict): BatchMetrics => {
  * Units    rewards in reward units, lengths in tokens and turns.
  */
 export const batchMetrics = (batch: TensorDict): BatchMetrics => {
-  if (itemsAt(batch, ['trajectoryId']) === undefined) return rowMetrics(batch)
+  if (!has(batch, 'trajectoryId')) return rowMetrics(batch)
   const trajectories = trajectoryNumbers(batch)
   const hasRewards = numbersAt(batch, ['next', 'reward']) !== undefined
-  const version = itemsAt<number>(batch, ['policyVersion'])?.[0]
+  const version = findData<number>(batch, ['policyVersion'])?.[0]
   const names = Object.keys(trajectories[0]?.parts ?? {})
   return {
     trajectories: trajectories.length,
@@ -191,10 +180,10 @@ export const batchMetrics = (batch: TensorDict): BatchMetrics => {
 
 /** Returns the text of a row in a `Data` entry, or `undefined`. */
 export const textAt = (batch: TensorDict, path: readonly string[], row: number): string | undefined => {
-  const value = itemsAt<unknown>(batch, path)?.[row]
+  const value = findData<unknown>(batch, path)?.[row]
   return typeof value === 'string' ? value : undefined
 }
 
 /** Returns the conversation after a row's turn, or `undefined` if the batch has no histories. */
 export const historyAfter = (batch: TensorDict, row: number): History | undefined =>
-  itemsAt<History>(batch, ['next', 'history', 'prompt'])?.[row]
+  findData<History>(batch, ['next', 'history', 'prompt'])?.[row]

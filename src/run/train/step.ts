@@ -5,9 +5,9 @@ import { engineReport } from '@tandem-rl/tfjs-onnxruntime'
 import { type Owned, own, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { raggedLength, raggedRows } from '../../data/tensorDict/leaf.js'
 import { assign } from '../../data/tensorDict/merge.js'
-import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { findData, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
-import { itemsAt, raggedAt } from '../metrics/batchEntries.js'
+import { raggedAt } from '../metrics/batchEntries.js'
 import { batchMetrics } from '../metrics/batchMetrics.js'
 import type { MemoryRecord, PhaseSeconds, StepRecord } from '../metrics/records.js'
 import type { AnyRun } from '../parts/run.js'
@@ -68,7 +68,7 @@ export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progre
     held.push(rated)
     // overlapped sampling scores while it samples: that time is part of its wait
     const reference = collected.overlap === null ? run.referenceSeconds?.() : undefined
-    const generation = (itemsAt(batch, ['generationMs']) ?? []).reduce((sum: number, ms) => sum + Number(ms), 0) / 1000
+    const generation = (findData(batch, ['generationMs']) ?? []).reduce((sum: number, ms) => sum + Number(ms), 0) / 1000
     return {
       step: before.step + 1,
       batch,
@@ -101,7 +101,7 @@ const completionKL = (batch: TensorDict): number | null => {
 }
 
 const groupsOf = (td: TensorDict): number =>
-  new Set(itemsAt(td, ['groupId']) ?? itemsAt(td, ['trajectoryId']) ?? []).size
+  new Set(findData(td, ['groupId']) ?? findData(td, ['trajectoryId']) ?? []).size
 
 /** Returns the part of a step's record that describes the sampled batch. */
 export const describeStep = ({ run }: OpenRun, { batch, rated, sampling, overlap, before }: SampledStep) => {

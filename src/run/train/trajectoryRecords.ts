@@ -1,10 +1,9 @@
 /** Records of trajectories: the turns of a collected batch as JSON values, with their tokens. */
 import { argumentsText, type History, type Message, textOf } from '@tandem-rl/text'
 import { type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
-import { find, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { TOOL_ERROR } from '../../envs/tools/runCalls.js'
+import { find, findData, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TrainedTokens } from '../../learners/steps/trainedTokens.js'
-import { itemsAt, raggedAt } from '../metrics/batchEntries.js'
+import { raggedAt } from '../metrics/batchEntries.js'
 import { rewardParts, textAt, trajectoryNumbers } from '../metrics/batchMetrics.js'
 import type { PromptRecord, TrajectoryRecord } from '../metrics/records.js'
 import type { AnyRun } from '../parts/run.js'
@@ -12,8 +11,8 @@ import type { SampledStep } from './step.js'
 
 /** Rows of a batch by trajectory and turn. */
 const keysOf = (td: TensorDict): readonly string[] => {
-  const turns = itemsAt(td, ['turn'])
-  return (itemsAt(td, ['trajectoryId']) ?? []).map((id, row) => `${String(id)} ${String(turns?.[row] ?? 0)}`)
+  const turns = findData(td, ['turn'])
+  return (findData(td, ['trajectoryId']) ?? []).map((id, row) => `${String(id)} ${String(turns?.[row] ?? 0)}`)
 }
 
 /** Returns the advantages of rows by key: one number if all tokens share it. */
@@ -70,6 +69,9 @@ const trainedBy = (rated: TensorDict, tokens: TrainedTokens | undefined, logProb
 /** Characters before an error message that a prefix of results may take. */
 const LONGEST_PREFIX = 40
 
+/** Start of the result of a call that failed, as `@tandem-rl/tools` writes it. */
+const TOOL_ERROR = 'error: '
+
 const isErrorText = (text: string): boolean => text.slice(0, LONGEST_PREFIX + TOOL_ERROR.length).includes(TOOL_ERROR)
 
 type Exchange = Pick<TrajectoryRecord, 'toolCalls' | 'toolUse' | 'replies'>
@@ -77,12 +79,12 @@ type Exchange = Pick<TrajectoryRecord, 'toolCalls' | 'toolUse' | 'replies'>
 /** Returns a function that describes the tool calls of rows, and what the environment replied. */
 const exchangesOf = (batch: TensorDict): ((row: number) => Exchange) => {
   const [before, after] = [
-    itemsAt<History>(batch, ['history', 'prompt']),
-    itemsAt<History>(batch, ['next', 'history', 'prompt']),
+    findData<History>(batch, ['history', 'prompt']),
+    findData<History>(batch, ['next', 'history', 'prompt']),
   ]
-  const responses = itemsAt<Message>(batch, ['history', 'response'])
+  const responses = findData<Message>(batch, ['history', 'response'])
   const counts = (name: 'toolCalls' | 'toolErrors') => {
-    const [first, last] = [itemsAt(batch, [name]), itemsAt(batch, ['next', name])]
+    const [first, last] = [findData(batch, [name]), findData(batch, ['next', name])]
     return (row: number): number | undefined =>
       last === undefined ? undefined : Number(last[row]) - Number(first?.[row] ?? 0)
   }
@@ -125,7 +127,7 @@ export const shownRows = (batch: TensorDict, count: number): readonly number[] =
 /** Returns the ids of each row's prompt, without those that the trajectory's row before it has. */
 const promptsOf = (batch: TensorDict, keys: readonly string[]): ((row: number) => PromptRecord | undefined) => {
   const [prompts, responses] = [raggedAt(batch, ['tokens', 'prompt']), raggedAt(batch, ['tokens', 'response'])]
-  const [ids, turns] = [itemsAt(batch, ['trajectoryId']) ?? [], itemsAt(batch, ['turn'])]
+  const [ids, turns] = [findData(batch, ['trajectoryId']) ?? [], findData(batch, ['turn'])]
   const rowOf = new Map(keys.map((key, row) => [key, row]))
   return (row) => {
     if (prompts === undefined || responses === undefined) return undefined
@@ -154,7 +156,7 @@ export const trajectoryRecordsOf = (
   { step, batch, rated }: Pick<SampledStep, 'step' | 'batch' | 'rated'>,
   { rows, tokens: trained }: Described = {},
 ): readonly TrajectoryRecord[] => {
-  const ids = itemsAt(batch, ['trajectoryId'])
+  const ids = findData(batch, ['trajectoryId'])
   if (ids === undefined) return []
   const keys = keysOf(batch)
   const advantages = advantagesOf(rated)
@@ -165,7 +167,7 @@ export const trajectoryRecordsOf = (
   const rewards = reward !== undefined && 'dataSync' in reward ? reward.dataSync() : []
   const parts = rewardParts(batch)
   const { decode } = record
-  const [turns, stops, versions] = ['turn', 'stopReason', 'policyVersion'].map((name) => itemsAt(batch, [name]))
+  const [turns, stops, versions] = ['turn', 'stopReason', 'policyVersion'].map((name) => findData(batch, [name]))
   const exchange = exchangesOf(batch)
   const trainedOfKey = trainedBy(rated, trained, logProbs)
   const promptOf = promptsOf(batch, keys)

@@ -1,15 +1,13 @@
 /** Metrics of the games in a batch. */
 import type { RowIdentity } from 'tandem-rl'
-import { type Data, find, get, type TensorDict } from 'tandem-rl/tensordict'
+import { findData, get, type TensorDict } from 'tandem-rl/tensordict'
 import type { Game } from '../games/game.js'
 import type { PlayedGame } from '../games/gameEnv.js'
 
 /** Returns the games of a batch, as they stand after their last turn. */
 const playedGames = (batch: TensorDict): readonly PlayedGame[] => {
-  const entry = find(batch, ['next', 'game'])
-  if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data')
-    throw new RangeError('playedGames: the batch has no games')
-  const games = (entry as Data<PlayedGame>).items.toArray() // written by `GameEnv`
+  const games = findData<PlayedGame>(batch, ['next', 'game']) // written by `GameEnv`
+  if (games === undefined) throw new RangeError('playedGames: the batch has no games')
   const ids = get(batch as TensorDict<RowIdentity>, 'trajectoryId').items.toArray() // every collected batch has them
   const last = new Map(ids.map((id, row) => [id, games[row]!])) // rows of a trajectory are in order
   return [...last.values()]

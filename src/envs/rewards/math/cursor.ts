@@ -1,5 +1,5 @@
 /** A cursor over the tokens of an answer, for the parser. */
-import { rational } from '../../../data/rational.js'
+import { rational } from '@tandem-rl/base'
 import type { Token } from './tokens.js'
 import type { MathTree } from './tree.js'
 

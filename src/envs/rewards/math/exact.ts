@@ -1,5 +1,5 @@
 /** The exact value of an expression, as a quotient of polynomials. */
-import { floorOf, type Rational, rational } from '../../../data/rational.js'
+import { floorOf, type Rational, rational } from '@tandem-rl/base'
 import {
   constantPolynomial,
   inverse,

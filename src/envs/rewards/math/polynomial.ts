@@ -5,7 +5,7 @@
  * Roots of primes, i, pi, e and variables (which are assumed positive) are treated as independent,
  * so two polynomials are equal exactly if their terms are.
  */
-import { floorOf, type Rational, rational } from '../../../data/rational.js'
+import { floorOf, type Rational, rational } from '@tandem-rl/base'
 
 /** Thrown when an exact computation exceeds its limit of terms, digits or steps. */
 export class TooLarge extends Error {

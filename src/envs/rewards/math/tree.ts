@@ -1,5 +1,5 @@
 /** Trees of answers to mathematical problems: numbers, expressions, and structures of them. */
-import { type Rational, rational } from '../../../data/rational.js'
+import { type Rational, rational } from '@tandem-rl/base'
 
 /** The constants with a fixed value. */
 type ConstantName = 'pi' | 'e' | 'i' | 'infinity'

@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from 'tandem-rl'
 import type { ReplyScorer } from 'tandem-rl/remote'
-import { data, find, get, raggedRow, TensorDict } from 'tandem-rl/tensordict'
+import { data, find, findData, get, raggedRow, TensorDict } from 'tandem-rl/tensordict'
 import { type GamePromptOptions, playableText } from '../../games/gameText.js'
 import { LANGUAGE_MODEL_PLAYER_OPTIONS } from '../../optionKinds.js'
 import { type MoveUsage, type Player, type PlayerFailure, playerFailure, type Scene } from './player.js'
@@ -50,9 +50,7 @@ const lengthOf = (action: TensorDict, entry: 'prompt' | 'response'): number | un
 
 /** Returns the tokens of an answer: as the server reported them, else as the ids count them. */
 const usageOf = (action: TensorDict): MoveUsage | undefined => {
-  const answer = find(action, 'answer')
-  const reported: unknown =
-    answer !== undefined && '_tag' in answer && answer._tag === 'Data' ? answer.items.get(0) : null
+  const [reported] = findData<unknown>(action, 'answer') ?? []
   if (typeof reported === 'object' && reported !== null && 'usage' in reported && isUsage(reported.usage))
     return reported.usage
   const [promptTokens, completionTokens] = [lengthOf(action, 'prompt'), lengthOf(action, 'response')]

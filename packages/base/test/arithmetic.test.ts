@@ -13,8 +13,8 @@ import {
   floatValue,
   literalsOf,
   parseArithmetic,
-} from '../../src/data/arithmetic.js'
-import { decimalOf, type Rational, rational } from '../../src/data/rational.js'
+} from '../src/arithmetic.js'
+import { decimalOf, type Rational, rational } from '../src/rational.js'
 
 const exact = (text: string, options: ArithmeticOptions = {}): string =>
   pipe(
