@@ -9,11 +9,12 @@ import type { AgentRowTask, AgentTask } from '../data/datasets/agentRows.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
-import { type OpenRewardFunction, type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
+import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
 import type { TextCalls } from '../envs/tools/requestedCalls.js'
 import type { Tool } from '../envs/tools/tool.js'
 import { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
 import type { ModelText } from '../modules/pretrained/pretrained.js'
+import type { AgentReward } from '../run/parts/agentReward.js'
 import { type AgentEnvOptions, type AgentParts, type AgentState, agentEnv, MAX_TURNS, readerOf } from './agentEnv.js'
 import type { BackendSeat, GenerationConfig, LLMBackend, LLMBackendName } from './backends/backend.js'
 import { type BackendConfig, DEFAULT_CONFIGS } from './backends/configs.js'
@@ -34,7 +35,7 @@ export interface AgentOptions<T extends AgentTask = AgentRowTask> extends Pick<T
    * Rewards a finished chain by arguments of these names; `T` is the type of rows. It may return
    * `{ reward, ...extras }`, whose extras become parts of the reward. Default: no reward.
    */
-  readonly rewardFn?: AnyReward<T> | OpenRewardFunction<T>
+  readonly rewardFn?: AgentReward<T>
   /** A chat template, or a name of one. Default: the model's own. */
   readonly template?: string | ChatTemplate
   /**

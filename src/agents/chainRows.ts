@@ -3,10 +3,8 @@ import type { Failure } from '@tandem-rl/base'
 import { type History, type Message, textOf } from '@tandem-rl/text'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { type Data, type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
-import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { find, findData, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { endedRows, type Outcome } from '../envs/base/env.js'
-import { readExtraParts } from '../envs/transforms/extraParts.js'
-import { keptOf } from '../envs/transforms/keptReply.js'
 import { rewardKey } from '../envs/transforms/rewardEntries.js'
 import type { AgentParts } from './agentEnv.js'
 import { readerOf } from './agentEnv.js'
@@ -67,7 +65,7 @@ const turnsOf = (rows: Rows): readonly ChainTurn[] => {
 const messagesOf = ({ messages }: History): readonly Message[] => messages.toArray()
 
 const segmentsOf = (rows: Rows, turns: readonly ChainTurn[]): readonly ChainSegment[] => {
-  const kept = keptOf(get(rows, 'next') as TensorDict)
+  const kept = findData<number | null>(get(rows, 'next') as TensorDict, ['history', 'kept'])
   const count = (turns.at(-1)?.segment ?? 0) + 1
   return Array.from({ length: count }, (_, segment) => {
     const places = turns.flatMap((turn, i) => (turn.segment === segment ? [i] : []))
@@ -78,7 +76,7 @@ const segmentsOf = (rows: Rows, turns: readonly ChainTurn[]): readonly ChainSegm
       : messagesOf(get(rows, 'next', 'history', 'prompt').items.get(last)!)
     const tokens = joinTurnTokens(
       places.map((place) => turns[place]!.tokens),
-      (turn) => kept(places[turn]!) !== null,
+      (turn) => typeof kept?.[places[turn]!] === 'number',
     )
     return { messages, tokens }
   })
@@ -96,6 +94,13 @@ const finishOf = (rows: Rows, parts: AgentParts, maxTurns: number): ChainFinish 
   return hasCalled ? 'terminal' : 'no_tool_calls'
 }
 
+/** Sums the parts of scores whose names became known when they were scored. */
+const extraSums = (next: TensorDict): Readonly<Record<string, number>> => {
+  const each = (findData<Readonly<Record<string, number>>>(next, 'extraParts') ?? []).flatMap(Object.entries)
+  const names = [...new Set(each.map(([name]) => name))]
+  return Object.fromEntries(names.map((name) => [name, sum(each.map(([own, value]) => (own === name ? value : 0)))]))
+}
+
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0)
 
 /** Reads the rows of one chain, turn by turn. */
@@ -104,15 +109,14 @@ export const readRows = (batch: TensorDict, parts: AgentParts, maxTurns: number)
   const turns = turnsOf(rows)
   const next = get(rows, 'next') as TensorDict
   const segments = segmentsOf(rows, turns)
-  const named = (parts.reward?.partNames ?? []).map((name) => [name, numbersOf(next, rewardKey(name))] as const)
-  const extras = [...named, ...readExtraParts(next)].map(([name, numbers]) => [name, sum(numbers)] as const)
+  const named = (parts.reward?.partNames ?? []).map((name) => [name, sum(numbersOf(next, rewardKey(name)))] as const)
   const success = parts.reward === undefined ? {} : { success: numbersOf(next, 'success').at(-1) ?? 0 }
   return {
     messages: segments.at(-1)!.messages,
     segments,
     turns,
     reward: sum(numbersOf(next, 'reward')),
-    rewardExtras: { ...Object.fromEntries(extras), ...success },
+    rewardExtras: { ...Object.fromEntries(named), ...extraSums(next), ...success },
     finishReason: finishOf(rows, parts, maxTurns),
   }
 }

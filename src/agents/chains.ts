@@ -2,14 +2,13 @@
 import { ABORTED, type Clock, cancellation, child, type Failure, type Key, limiter } from '@tandem-rl/base'
 import { harmless, thrownText } from '@tandem-rl/base/host'
 import { decodeNext, type Message, type TextTokenizer, type ToolCallFormat, textOf } from '@tandem-rl/text'
-import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { type PlayedTurn, playRollout } from '../collectors/rollouts/rollout.js'
+import { playMember } from '../collectors/rollouts/playMember.js'
 import type { AgentRowTask } from '../data/datasets/agentRows.js'
-import type { ActOptions, HistoryAction, HistoryPrompt, Policy, TokenAction } from '../data/policy.js'
+import type { HistoryAction, HistoryPrompt, Policy, TokenAction } from '../data/policy.js'
 import { raggedRow } from '../data/tensorDict/leaf.js'
-import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Env } from '../envs/base/env.js'
 import { tokenEnv } from '../envs/tokenEnv.js'
 import type { CallNotice } from '../envs/tools/runCalls.js'
@@ -88,8 +87,11 @@ const replyText = (action: TensorDict, tokenizer: TextTokenizer | undefined): st
   return tokenizer.decode(raggedRow(get(action as TensorDict<TokenAction>, 'tokens', 'response'), 0), 'skip')
 }
 
+/** The functions that a streaming policy calls. */
+type Hooks = Partial<NonNullable<Parameters<Policy<unknown, unknown>['act']>[2]>>
+
 /** Passes on the text of a streaming policy: its own, or that of its token ids. */
-const streaming = (tokenizer: TextTokenizer | undefined, onText: (text: string) => void): Partial<ActOptions> => {
+const streaming = (tokenizer: TextTokenizer | undefined, onText: (text: string) => void): Hooks => {
   if (tokenizer === undefined) return { onText: (_, text) => onText(text) }
   let state = tokenizer.decodeStart('skip')
   return {
@@ -146,17 +148,12 @@ type Played = E.Either<Failure, ReadRows>
 /** Plays one chain in its environment. */
 const playIn = async <O, P>(env: Env<O, P>, policy: Policy<O, P>, chain: Chain, rules: ChainRules): Promise<Played> => {
   const { signal, clock, maxTurns, parts } = rules
-  const origin = child(chain.key, 'reset')
-  const reset = await env.reset(TensorDict({}, [env.batchSize]), origin)()
-  if (E.isLeft(reset)) return reset
-  using group = own(reset.right)
   const limits = { policy, maxTurns, tokenBudget: Number.POSITIVE_INFINITY, turns: 'all', clock } as const
-  const onTurn = ({ rows }: PlayedTurn<O, P>): void => {
+  const onTurn = ({ rows }: { readonly rows: unknown }): void => {
     const messages = observed(rows as TensorDict)
     if (messages.length > 0) chain.emit({ type: 'observation', turn: chain.turn, messages })
   }
-  const start = { env, group: group.value, member: 0, origin, key: child(chain.key, 'turns'), onTurn }
-  const played = await playRollout(start, limits, signal)
+  const played = await playMember({ env, member: 0, key: chain.key, onTurn }, limits, signal)
   if (played === ABORTED) return E.left({ _tag: 'CancelledChain', reason: 'the run was cancelled' })
   if (E.isLeft(played)) return played
   using rows = played.right.rows

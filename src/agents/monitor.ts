@@ -1,7 +1,7 @@
 /** Metrics of agents while they are trained. */
 import { type Clock, checkOptions } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
-import { rowsByTrajectory } from '../collectors/rollouts/identity.js'
+import { trajectoryReturns } from '../collectors/rollouts/turnRows.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import { raggedRow } from '../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -95,7 +95,7 @@ export const agentMonitor = (options: AgentMonitorOptions = {}): AgentMonitor =>
       if (ended !== undefined) calls.push(ended)
     },
     metrics: (batch) => {
-      const trajectories = [...rowsByTrajectory(batch).values()]
+      const trajectories = trajectoryReturns(batch as never).map(({ rows }) => rows) // a collected batch
       const ended = calls
       calls = []
       return {

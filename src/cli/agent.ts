@@ -2,6 +2,8 @@
 import { ABORTED, describe, keyFromSeed, unlessAborted } from '@tandem-rl/base'
 import { print } from '@tandem-rl/base/host'
 import { Command, Option } from 'commander'
+import type { Agent } from '../agents/agent.js'
+import type { MessagesRow } from '../agents/conversations.js'
 import type { ChainObserver } from '../agents/events.js'
 import { agentMetrics } from '../agents/metrics.js'
 import { consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
@@ -9,7 +11,7 @@ import type { RecipeAgent } from '../run/parts/recipe.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import { interruptible } from './interruption.js'
-import { countFor, type EngineOptions, engineOptions, naturalNumber, startEngine } from './options.js'
+import { countFor, type EngineOptions, engineOptions, integerBetween, startEngine } from './options.js'
 import { type Chosen, checkFirst, choose, type Settings, say, settingsOf } from './plan.js'
 import { addRecipeFlags } from './recipeFlags.js'
 
@@ -32,13 +34,18 @@ const observerOf = ({ json, conversations, chains }: Flags): ChainObserver => {
   })
 }
 
-const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags, signal: AbortSignal): Promise<void> => {
+const play = async (
+  { agent: given, messages, maxTurns }: RecipeAgent,
+  flags: Flags,
+  signal: AbortSignal,
+): Promise<void> => {
+  const agent = given as Agent // recipes return agents of this package
   const { conversations, chains, first, concurrent, json } = flags
   const seed = Number(flags.seed ?? 1)
   const playing = orFail(
     agent.run({
       signal,
-      messages: Array.from({ length: conversations }, (_, i) => messages(first + i)),
+      messages: Array.from({ length: conversations }, (_, i) => messages(first + i) as MessagesRow),
       numChains: chains,
       observers: [observerOf(flags)],
       key: keyFromSeed(seed),
@@ -90,7 +97,7 @@ const runCommand = async (args: readonly string[]): Promise<Command> => {
       new Option('--conversations <n>', 'number of conversations').argParser(countFor('--conversations')).default(1),
     )
     .addOption(new Option('--chains <n>', 'chains per conversation').argParser(countFor('--chains')).default(1))
-    .addOption(new Option('--first <n>', 'index of the first conversation').argParser(naturalNumber).default(0))
+    .addOption(new Option('--first <n>', 'index of the first conversation').argParser(integerBetween(0)).default(0))
     .addOption(new Option('--concurrent <n>', 'chains at a time (default: all)').argParser(countFor('--concurrent')))
   addRecipeFlags(command, chosen.recipe)
   for (const option of engineOptions()) command.addOption(option)

@@ -7,8 +7,7 @@ import { take } from '../data/tensorDict/selecting.js'
 import { findData, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { AgentRewards, MultiAgentState } from '../envs/agents/multiAgentEnv.js'
 import { endedRows, type Outcome } from '../envs/base/env.js'
-import { rowsByTrajectory } from './rollouts/identity.js'
-import type { CollectedBatch, TurnEntries } from './rollouts/turnRows.js'
+import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 
 /** The entries that are read. */
 type AgentEntries = TurnEntries & {
@@ -94,7 +93,7 @@ export const agentRows = <O extends Pick<MultiAgentState, 'agent' | 'agentReward
     )
   }
   const turns = { agents: written, rewards: get(td, 'next', 'agentRewards').items.toArray() }
-  const reported = [...rowsByTrajectory(td).values()]
+  const reported = trajectoryReturns(td).map(({ rows }) => rows)
   const ids = get(td, 'trajectoryId').items
   const chains = [...new Set(agents)].flatMap((agent) => reported.flatMap((rows) => chainOf(agent, rows, turns)))
   const rows = chains.flatMap((chain) => chain.rows)

@@ -4,7 +4,14 @@ import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Env } from '../../envs/base/env.js'
-import { type Attempted, type PlayedRollout, playRollout, type RolloutRules, unlessCalledOff } from './rollout.js'
+import {
+  type Attempted,
+  type PlayedRollout,
+  type PlayedTurn,
+  playRollout,
+  type RolloutRules,
+  unlessCalledOff,
+} from './rollout.js'
 
 /** One rollout of a task. */
 interface MemberOfTask<O, P> {
@@ -14,6 +21,8 @@ interface MemberOfTask<O, P> {
   readonly member: number
   /** The key of the task. */
   readonly key: Key
+  /** Called after each turn, in order. It must own the values that it keeps. */
+  readonly onTurn?: (turn: PlayedTurn<O, P>) => void
 }
 
 /**
@@ -27,7 +36,7 @@ interface MemberOfTask<O, P> {
  *          policy.
  */
 export const playMember = async <O, P>(
-  { env, member, key }: MemberOfTask<O, P>,
+  { env, member, key, onTurn }: MemberOfTask<O, P>,
   rules: RolloutRules<O, P>,
   signal: AbortSignal,
 ): Promise<Attempted<PlayedRollout<O, P>>> => {
@@ -35,6 +44,13 @@ export const playMember = async <O, P>(
   const opened = await unlessCalledOff(env.reset(TensorDict({}, [env.batchSize]), origin), signal)
   if (opened === ABORTED || E.isLeft(opened)) return opened
   using group = own(opened.right)
-  const start = { env, group: group.value, member, origin, key: child(child(key, 'member'), member) }
+  const start = {
+    env,
+    group: group.value,
+    member,
+    origin,
+    key: child(child(key, 'member'), member),
+    ...(onTurn && { onTurn }),
+  }
   return await playRollout(start, rules, signal)
 }

@@ -13,14 +13,9 @@ import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tens
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { findData, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type EnvFailure, endedRows, envFailure, REMEMBERED } from '../base/env.js'
+import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import { AGENT_TEMPLATE_OPTIONS } from '../optionKinds.js'
-import {
-  TEXT_SPECS,
-  TemplateTransform,
-  type TemplateTransformOptions,
-  type TextEntries,
-} from '../transforms/templateTransform.js'
+import { TemplateTransform, type TemplateTransformOptions, type TextEntries } from '../transforms/templateTransform.js'
 import { Tokenizer } from '../transforms/tokenizer.js'
 import { compose, type Transform, transform } from '../transforms/transform.js'
 
@@ -64,6 +59,9 @@ const NAME = 'agentTemplate'
 
 /** A key for rendering and encoding, which use no randomness. */
 const UNUSED_KEY = keyFromSeed(0)
+
+/** The entry of the data that transforms keep between steps. Collected rows do not have it. */
+const TRANSFORMS = 'transforms'
 
 /** The entry with the threads of agents that are waiting for their turn. */
 const THREADS = 'agentThreads'
@@ -159,11 +157,11 @@ const joinAll = async <S>(
   return E.right(concat(parts))
 }
 
-const threadsIn = (td: TensorDict): readonly Threads[] | undefined => findData<Threads>(td, [REMEMBERED, THREADS]) // written only here
+const threadsIn = (td: TensorDict): readonly Threads[] | undefined => findData<Threads>(td, [TRANSFORMS, THREADS]) // written only here
 
 /** Adds the threads to the tokens. */
 const withThreads = (tokens: TensorDict<Tokens>, threads: readonly Threads[]): TensorDict<Tokens> =>
-  merge(tokens, TensorDict({ [REMEMBERED]: { [THREADS]: data(threads) } }, tokens.batchShape)) as TensorDict<Tokens> // besides threads
+  merge(tokens, TensorDict({ [TRANSFORMS]: { [THREADS]: data(threads) } }, tokens.batchShape)) as TensorDict<Tokens> // besides threads
 
 /** Returns the text and tokens of one element of a state. */
 const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
@@ -216,7 +214,11 @@ export const agentTemplate = (
       action: { history: { response: dataSpec<Message>('Message') } },
     },
     adds: {
-      text: TEXT_SPECS,
+      text: {
+        prompt: dataSpec<string>('string'),
+        spans: dataSpec<readonly TextSpan[]>('TextSpan[]'),
+        plainText: dataSpec<readonly TextRange[]>('TextRange[]'),
+      },
       tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') },
     },
     takes: { removes: { history: {} }, adds: { tokens: { response: raggedSpec('int32') } } },

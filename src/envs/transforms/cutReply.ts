@@ -5,7 +5,7 @@ import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { allKept, KEPT_SPEC, type KeptEntries } from './keptReply.js'
+import type { KeptEntries } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 
 /**
@@ -62,8 +62,11 @@ export const cutReply = (
       observation: { history: { prompt: dataSpec<History>('History') } },
       action: { history: { response: dataSpec<Message>('Message') } },
     },
-    adds: { history: { kept: KEPT_SPEC } },
-    reset: (td) => TE.right([TensorDict({ history: { kept: allKept(td.batchShape[0] ?? 0) } }, td.batchShape), null]),
+    adds: { history: { kept: dataSpec<number | null>('number | null') } },
+    reset: (td) => {
+      const kept = data(Array.from({ length: td.batchShape[0] ?? 0 }, () => null))
+      return TE.right([TensorDict({ history: { kept } }, td.batchShape), null])
+    },
     step: (next, { action }) => {
       const kept = get(action as TensorDict<CutAction>, 'keptReply') // added by `inverse`
       return TE.right([TensorDict({ history: { kept } }, next.batchShape), null])

@@ -2,8 +2,6 @@
 import { nearestName, unknownName } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Agent } from '../../agents/agent.js'
-import type { MessagesRow } from '../../agents/conversations.js'
 import type { TaskSource } from '../../data/task.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
 import type { OpenTraining } from './remoteTraining.js'
@@ -29,11 +27,11 @@ export interface BuildContext {
   readonly training?: OpenTraining
 }
 
-/** An agent with its conversations. */
+/** An agent of `@tandem-rl/agents` with its conversations. */
 export interface RecipeAgent {
-  readonly agent: Agent
+  readonly agent: { readonly run: (options: never) => unknown; readonly close: () => Promise<void> }
   /** Returns the conversation, or the row, with this index. */
-  readonly messages: (index: number) => MessagesRow
+  readonly messages: (index: number) => unknown
   /** Turns per conversation. Default: that of `agent.run`. */
   readonly maxTurns?: number
 }
