@@ -28,16 +28,6 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async (args) => (await import('./eval.js')).evalCommand(args),
   },
   {
-    name: 'agent',
-    summary: 'Play the agent of a recipe and print its events.',
-    group: 'Evaluate:',
-    examples: [
-      'tandem agent run calculatorAgent --agent code',
-      'tandem agent run calculatorAgent --conversations 8 --chains 4 --json',
-    ],
-    load: async (args) => (await import('./agent.js')).agentCommand(args),
-  },
-  {
     name: 'sample',
     summary: 'Sample completions of a question.',
     group: 'Evaluate:',

@@ -7,24 +7,6 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
-export {
-  type AgentAttempt,
-  type AgentModel,
-  type CallForest,
-  type CapturedAgent,
-  type CapturedCall,
-  type CapturedCompletion,
-  type CapturedSession,
-  type CapturedTrajectory,
-  type ChainSplit,
-  linkCalls,
-  type OpenAgent,
-  type PlayedAttempt,
-  readCapture,
-  type SessionTrajectories,
-  type SplitReason,
-  sessionTrajectories,
-} from '@tandem-rl/text'
 export { Agent, type AgentOptions, type AgentRunOptions, type TrainedEnvOptions } from '../agents/agent.js'
 export type { AgentEnvOptions, AgentParts, AgentState } from '../agents/agentEnv.js'
 export {
@@ -85,16 +67,7 @@ export type {
   ChainTurn,
 } from '../agents/trajectory.js'
 export { agentRows } from '../collectors/agentRows.js'
-export {
-  type CapturedBatch,
-  type CapturedBatchFailure,
-  type CapturedBatchOptions,
-  type CapturedEntries,
-  capturedBatch,
-  type OmittedSession,
-} from '../collectors/captured.js'
 export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
-export { segmentRows } from '../collectors/segmentRows.js'
 export { type AgentSpeech, type AgentTemplateOptions, agentTemplate } from '../envs/agents/agentTemplate.js'
 export type { AgentScene } from '../envs/agents/agentView.js'
 export {
@@ -123,5 +96,4 @@ export {
   userView,
 } from '../envs/agents/userSimulator.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
-export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'

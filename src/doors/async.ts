@@ -7,6 +7,14 @@
 import '@tandem-rl/tfjs-onnxruntime'
 
 export {
+  type CapturedBatch,
+  type CapturedBatchFailure,
+  type CapturedBatchOptions,
+  type CapturedEntries,
+  capturedBatch,
+  type OmittedSession,
+} from '../collectors/captured.js'
+export {
   type DynamicSamplingOptions,
   dynamicSampling,
   type SampledBatch,
@@ -61,6 +69,7 @@ export type {
 } from '../collectors/rollouts/rolloutBatch.js'
 export type { RolloutRun, RolloutRunOptions } from '../collectors/rollouts/rolloutRun.js'
 export type { ConcurrentOptions, OnRolloutFailure, TurnBatches } from '../collectors/rollouts/settings.js'
+export { segmentRows } from '../collectors/segmentRows.js'
 export { trajectoryReturns } from '../collectors/rollouts/turnRows.js'
 export { balancedPartition, type PartitionOptions } from '../data/buffers/balancedPartition.js'
 export {

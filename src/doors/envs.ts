@@ -17,8 +17,9 @@ export {
   outcomeSpec,
   type StepBetween,
 } from '../envs/base/env.js'
-export type { SharedEnvironment } from '../envs/base/episode.js'
+export type { Episode, SharedEnvironment } from '../envs/base/episode.js'
 export { type EnvParts, type EnvTurn, makeEnv } from '../envs/base/makeEnv.js'
+export type { ToolFailure } from '../envs/base/toolFailure.js'
 export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
 export type { DatasetChatState, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
 export { type EnvOfTask, envOfTask } from '../envs/envOfTask.js'
@@ -54,6 +55,7 @@ export type {
   TaskEntries,
   TaskEntry,
 } from '../envs/transforms/dataLoadingPrimer.js'
+export { episodesOf } from '../envs/transforms/episode.js'
 export type { FormatEntries } from '../envs/transforms/formatPenalty.js'
 export type { KeptEntries } from '../envs/transforms/keptReply.js'
 export type { KLPenaltyOptions } from '../envs/transforms/klComputation.js'

@@ -68,6 +68,7 @@ export type {
   ReplyScorer,
 } from '../modules/remote/chat/policyLookup.js'
 export { resolvePolicy } from '../modules/remote/chat/policyRegistry.js'
+export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type EnginePool, type EnginePoolOptions, enginePool } from '../modules/remote/enginePool.js'
 export type { GenerateOptions } from '../modules/remote/generateOptions.js'
 export { localClient } from '../modules/remote/localClient.js'

@@ -9,7 +9,6 @@ import '@tandem-rl/tfjs-onnxruntime'
 
 export type { RewardKLForm } from '../data/rewardKL.js'
 export type { AnswerReward, AnswerRewardOptions } from '../envs/rewards/answerScore.js'
-export { type CodeTest, type CodeTestsOptions, codeTests } from '../envs/rewards/codeTests.js'
 export {
   type CountdownGoal,
   type CountdownRow,
@@ -58,7 +57,6 @@ export {
   type RewardValue,
   reward,
 } from '../envs/rewards/rewardFunction.js'
-export { type SWERewardOptions, sweReward } from '../envs/rewards/sweReward.js'
 export {
   type ExactMatchOptions,
   exactMatch,

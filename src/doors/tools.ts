@@ -6,25 +6,6 @@
  */
 import '@tandem-rl/tfjs-onnxruntime'
 
-export {
-  type ResourceFailure,
-  type ResourceScope,
-  type ResourceSpec,
-  resourceFailure,
-  SANDBOX_LIMITS,
-  type Sandbox,
-  type SandboxEnd,
-  type SandboxFailure,
-  type SandboxLimits,
-  type SandboxOutput,
-  type SandboxProgram,
-  type SandboxSession,
-  type SandboxStop,
-  type SandboxText,
-  type SandboxWait,
-} from '@tandem-rl/base'
-export type { Episode } from '../envs/base/episode.js'
-export type { ToolFailure } from '../envs/base/toolFailure.js'
 export { type CommandBlock, commandBlock } from '../envs/mlgym/commandBlock.js'
 export { type MakeMLGymOptions, makeMLGym } from '../envs/mlgym/makeMLGym.js'
 export {
@@ -93,10 +74,11 @@ export { MCPToolTransform } from '../envs/tools/mcpToolTransform.js'
 export { PythonInterpreter, type PythonInterpreterOptions } from '../envs/tools/pythonInterpreter.js'
 export { pythonTool } from '../envs/tools/pythonTool.js'
 export { type RemoteWorldToolOptions, remoteWorldTool } from '../envs/tools/remoteWorldTool.js'
-export type { CallFinder, RequestedCalls as AskedCalls } from '../envs/tools/requestedCalls.js'
+export type { CallFinder, RequestedCalls, TextCalls } from '../envs/tools/requestedCalls.js'
 export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from '../envs/tools/retrieval.js'
 export type { Passage, RetrievalCacheOptions, RetrievalStore } from '../envs/tools/retrievalCache.js'
 export {
+  type CallNotice,
   type CallOutcome,
   type CallsToRun,
   type LateCall,
@@ -171,3 +153,5 @@ export {
 } from '../live/resources/runners.js'
 export { type ServiceOptions, type ServiceSession, serviceResource } from '../live/resources/serviceResource.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'
+export { type CodeTest, type CodeTestsOptions, codeTests } from '../envs/rewards/codeTests.js'
+export { type SWERewardOptions, sweReward } from '../envs/rewards/sweReward.js'
