@@ -1,5 +1,5 @@
+import { SimpleToolTransform, ToolRegistry, tool } from '@tandem-rl/tools'
 import * as T from 'tandem-rl'
-import { SimpleToolTransform, ToolRegistry, tool } from 'tandem-rl/tools'
 
 const add = tool({
   name: 'add',

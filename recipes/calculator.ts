@@ -1,11 +1,12 @@
 /**
  * Tool use by GRPO: over several turns, a model that mostly guesses learns to call a calculator.
+ * Needs the package `@tandem-rl/tools`.
  */
 import { appendMessage, History, message, toolResult } from '@tandem-rl/text'
+import { calculator, SimpleToolTransform, ToolRegistry } from '@tandem-rl/tools'
 import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'
 import { trainModel } from 'tandem-rl/run'
-import { calculator, SimpleToolTransform, ToolRegistry } from 'tandem-rl/tools'
 
 /** Generates sums and products. Even indices are used for training, odd ones for evaluation. */
 const sumAt = (key: T.Key, index: number) => {

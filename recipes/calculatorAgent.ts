@@ -1,10 +1,10 @@
-/** A tiny model that mostly guesses learns by GRPO to call a calculator. */
+/** A tiny model learns by GRPO to call a calculator. Needs the package `@tandem-rl/agents`. */
+import { type AgentOptions, AsyncVerlConfig, AutoAgent, agentMonitor } from '@tandem-rl/agents'
 import { History, message } from '@tandem-rl/text'
+import { calculator } from '@tandem-rl/tools'
 import * as T from 'tandem-rl'
-import { type AgentOptions, AsyncVerlConfig, AutoAgent, agentMonitor } from 'tandem-rl/agents'
 import type { AgentTask } from 'tandem-rl/datasets'
 import { type ChatFormat, makeParams } from 'tandem-rl/models'
-import { calculator } from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   ...{ steps: 8, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 1e-3 } },

@@ -1,10 +1,10 @@
-/** A tiny model that buys carelessly learns by GRPO to buy what was asked for. */
+/** A tiny model learns by GRPO to buy what was asked for. Needs the package `@tandem-rl/agents`. */
+import { AsyncVerlConfig, AutoAgent } from '@tandem-rl/agents'
 import { History, type Message, message, textOf } from '@tandem-rl/text'
+import * as S from '@tandem-rl/tools'
 import * as T from 'tandem-rl'
-import { AsyncVerlConfig, AutoAgent } from 'tandem-rl/agents'
 import { BARE_CHAT, makeParams } from 'tandem-rl/models'
 import { worldReward } from 'tandem-rl/rewards'
-import * as S from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   ...{ steps: 16, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 1e-3 } },

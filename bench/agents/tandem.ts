@@ -3,8 +3,8 @@
  * Arguments: the server's address, chains at a time.
  */
 import { createInterface } from 'node:readline'
-import { ClientConfig, HFAgent } from 'tandem-rl/agents'
-import { tool } from 'tandem-rl/tools'
+import { ClientConfig, HFAgent } from '@tandem-rl/agents'
+import { tool } from '@tandem-rl/tools'
 import { z } from 'zod'
 
 const [url, concurrent] = [process.argv[2]!, Number(process.argv[3])]

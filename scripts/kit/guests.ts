@@ -9,8 +9,6 @@ import type { PublicName } from './publicSurface.js'
 const GUESTS: readonly (readonly [guest: string, files: RegExp])[] = [
   ['files', /^src\/data\/codecs\/(?!safetensors|jsonl)/],
   ['rewards', /^src\/envs\/(rewards\/|answerEnv|countdownEnv|mathEnv|ifEvalEnv)/],
-  ['tools', /^src\/(envs\/(tools|worlds|mlgym|resources)\/|live\/(sandbox|resources)\/)/],
-  ['agents', /^src\/(agents\/|envs\/agents\/|run\/agent|collectors\/agentRows)/],
 ]
 
 const IS_DOOR = /^src\/(index\.ts|doors\/)/

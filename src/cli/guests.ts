@@ -16,12 +16,14 @@ import { CommandError } from './failure.js'
 
 /** The packages of this project that are installed on request, and the commands that each has. */
 export const GUESTS: Readonly<Record<string, readonly string[]>> = {
+  agents: ['agent'],
   bench: ['bench'],
   cluster: ['worker', 'launch'],
   games: ['arena'],
   serve: ['serve', 'capture'],
   testing: [],
   tinker: ['tinker'],
+  tools: [],
   tracking: [],
   view: ['view', 'runs', 'compare'],
 }

@@ -7,7 +7,6 @@ export const IN_FLIGHT_UPDATER_OPTIONS = "engine: record, weights: record, runni
 export const LLM_COLLECTOR_BATCHES_OPTIONS = 'totalDialogTurns: number, postproc: function, replayBuffer: record, weightUpdater: record, dialogTurnsPerBatch: number, yieldOnlyLastSteps: boolean, yieldCompletedTrajectories: boolean'
 export const LLM_COLLECTOR_CONCURRENT_OPTIONS = "maxInFlight: number, tasks: number, ahead: number, order: 'completion' | 'drawn', deadlineMs: number, tokenBudget: number, onFailure: 'failFast' | 'skip' | record, maxFailureShare: number"
 export const LLM_COLLECTOR_OPTIONS = 'key: record, start: record, maxTurns: number, batches: record, time: record, policy: record, policyFactory: function, env: record | function, concurrent: record'
-export const ROLE_ADVANTAGE_OPTIONS = "agents: list, advantage: function, baseline: 'role' | 'prompt'"
 export const ROLLOUT_GROUPS_OPTIONS = "signal: function, env: function, policy: record, key: record, maxTurns: number, clock: record, timers: record, deadlineMs: number, tokenBudget: number, onFailure: 'failFast' | 'skip' | record, yieldOnlyLastSteps: boolean"
 export const SAMPLE_AHEAD_OPTIONS = 'push: function, signal: record, clock: record, version: number, position: record'
 export const VLLM_UPDATER_OPTIONS = "model: record, clients: list, how: 'auto' | 'adapter' | 'full', start: record, verify: record, sync: record, onStatus: function, world: record"

@@ -69,8 +69,8 @@ export type {
 } from '../collectors/rollouts/rolloutBatch.js'
 export type { RolloutRun, RolloutRunOptions } from '../collectors/rollouts/rolloutRun.js'
 export type { ConcurrentOptions, OnRolloutFailure, TurnBatches } from '../collectors/rollouts/settings.js'
-export { segmentRows } from '../collectors/segmentRows.js'
 export { trajectoryReturns } from '../collectors/rollouts/turnRows.js'
+export { segmentRows } from '../collectors/segmentRows.js'
 export { balancedPartition, type PartitionOptions } from '../data/buffers/balancedPartition.js'
 export {
   type Curriculum,

@@ -1,5 +1,6 @@
 /** One collector for policies of conversations and of tokens: scripted and over real protocols. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { agentPolicy, MultiAgentEnv, roundRobin } from '@tandem-rl/agents'
 import { keyFromSeed } from '@tandem-rl/base'
 import { serveApp } from '@tandem-rl/serve'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
@@ -14,8 +15,6 @@ import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.
 import type { HistoryAction, HistoryPrompt, Policy } from '../../src/data/policy.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { MultiAgentEnv } from '../../src/envs/agents/multiAgentEnv.js'
-import { roundRobin } from '../../src/envs/agents/turnOrder.js'
 import { DatasetChatEnv } from '../../src/envs/datasetChatEnv.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
@@ -23,7 +22,6 @@ import { DataLoadingPrimer } from '../../src/envs/transforms/dataLoadingPrimer.j
 import { StepCounter } from '../../src/envs/transforms/stepCounter.js'
 import { append } from '../../src/envs/transforms/transform.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import { agentPolicy } from '../../src/modules/agentPolicy.js'
 import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
 import { loadText, type ModelText } from '../../src/modules/pretrained/pretrained.js'
 import { aiSDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'

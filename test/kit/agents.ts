@@ -1,10 +1,10 @@
 /** Conversations of several agents that are played by scripted policies of tokens. */
+
+import { type AgentSpeech, agentTemplate, MultiAgentEnv, type MultiAgentEnvOptions } from '@tandem-rl/agents'
 import { orThrow, uniformInteger } from '@tandem-rl/base'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
-import { type AgentSpeech, agentTemplate } from '../../src/envs/agents/agentTemplate.js'
-import { MultiAgentEnv, type MultiAgentEnvOptions } from '../../src/envs/agents/multiAgentEnv.js'
 import { DataLoadingPrimer } from '../../src/envs/transforms/dataLoadingPrimer.js'
 import { append } from '../../src/envs/transforms/transform.js'
 import { END_OF_TURN, tasks, template, tokenizer } from './conversation.js'

@@ -1,8 +1,9 @@
 /** The text side of a small model, and agents on scripted policies. */
+
+import { AsyncVerlConfig } from '@tandem-rl/agents'
 import { orThrow } from '@tandem-rl/base'
 import { scriptedPolicy } from '@tandem-rl/testing'
 import { chatTemplate, textTokenizer, trainBytePairEncoding } from '@tandem-rl/text'
-import { AsyncVerlConfig } from '../../src/agents/backends/configs.js'
 import type { ModelText } from '../../src/modules/pretrained/pretrained.js'
 
 /** A template that teaches Hermes' format of tool calls. */

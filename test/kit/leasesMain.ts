@@ -1,8 +1,6 @@
 /** Leases a program and a sandbox, and keeps another of each idle, until it is killed. */
 import { orThrow, type ResourceSpec } from '@tandem-rl/base'
-import { resourcePool } from '../../src/envs/resources/resourcePool.js'
-import { processResource, sandboxResource } from '../../src/live/resources/runners.js'
-import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
+import { liveSandbox, processResource, resourcePool, sandboxResource } from '@tandem-rl/tools'
 
 const mark = process.argv[2]!
 

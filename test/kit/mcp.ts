@@ -3,9 +3,8 @@
  */
 import { fileURLToPath } from 'node:url'
 import { keyFromSeed } from '@tandem-rl/base'
+import { type McpProgram, type McpServer, type McpTools, type McpToolsOptions, mcpTools } from '@tandem-rl/tools'
 import { afterAll } from 'vitest'
-import type { McpProgram, McpServer } from '../../src/envs/tools/mcp.js'
-import { type McpTools, type McpToolsOptions, mcpTools } from '../../src/envs/tools/mcpTools.js'
 import { childrenOf, noMoreThan } from './resources.js'
 import { leftOf, rightOf } from './results.js'
 

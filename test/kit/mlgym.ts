@@ -3,9 +3,9 @@
  * their number.
  */
 import { readFileSync } from 'node:fs'
+import type { MLGym, MLGymRecording, MLGymReply } from '@tandem-rl/tools'
 import * as E from 'fp-ts/lib/Either.js'
-import type { MLGym, MLGymRecording, MLGymReply } from '../../src/envs/mlgym/session.js'
-import { mlgymFailure } from '../../src/envs/mlgym/session.js'
+import { mlgymFailure } from '../../packages/tools/src/mlgym/session.js'
 
 export const RECORDING = JSON.parse(readFileSync('test/golden/mlgym/prisonersDilemma.json', 'utf8')) as MLGymRecording // as its note says
 

@@ -1,4 +1,4 @@
-// Speaks the protocol of assets/mlgymBridge.py, without MLGym: what the tests of processMLGym talk to.
+// Speaks the protocol of packages/tools/assets/mlgymBridge.py, without MLGym: what the tests of processMLGym talk to.
 import { createInterface } from 'node:readline'
 
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`)

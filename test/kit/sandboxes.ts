@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { Sandbox, SandboxProgram } from '@tandem-rl/base'
+import { type LiveSandboxOptions, liveSandbox } from '@tandem-rl/tools'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe } from 'vitest'
-import { type LiveSandboxOptions, liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
 
 /** Why a program cannot run in a sandbox here; undefined if it can. */
 const lackOf = async (command: string, ...args: readonly string[]): Promise<string | undefined> => {

@@ -1,7 +1,7 @@
 /** Runs a shell script with one of the package's ways to start programs, and prints its output. */
 import { orThrow } from '@tandem-rl/base'
 import { liveProcesses } from '@tandem-rl/host'
-import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
+import { liveSandbox } from '@tandem-rl/tools'
 
 const [kind, script = ''] = process.argv.slice(2)
 const command = 'sh'

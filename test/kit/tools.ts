@@ -1,9 +1,9 @@
 /** Tools for tests: one that counts, one that fails on demand, one that answers on demand. */
 import type { ToolCall } from '@tandem-rl/text'
+import { type Tool, tool, toolFailure } from '@tandem-rl/tools'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { ToolFailure } from '../../src/envs/base/toolFailure.js'
-import { type Tool, tool, toolFailure } from '../../src/envs/tools/tool.js'
 
 export const callOf = (name: string, args: ToolCall['arguments'] = {}): ToolCall => ({ name, arguments: args })
 

@@ -1,6 +1,7 @@
 /** Playing text worlds in tests. */
+
+import type { TextWorld, WorldView } from '@tandem-rl/tools'
 import * as E from 'fp-ts/lib/Either.js'
-import type { TextWorld, WorldView } from '../../src/envs/worlds/textWorld.js'
 
 /** Plays actions from the start of an episode; throws if its arguments do not fit. */
 export const playedWorld = <S>(world: TextWorld<S>, args: unknown, actions: readonly string[]): WorldView<S> => {

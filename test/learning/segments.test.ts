@@ -1,10 +1,11 @@
 /** Credit for segments: an agent that folds its context learns to write useful summaries. */
+
+import { ActionAgent } from '@tandem-rl/agents'
 import { child, type Key, keyFromSeed, uniform, uniformInteger } from '@tandem-rl/base'
 import { History, message } from '@tandem-rl/text'
+import { tool } from '@tandem-rl/tools'
 import { describe, expect, it } from 'vitest'
-import { ActionAgent } from '../../src/agents/agents.js'
 import { type TaskSource, taskList } from '../../src/data/task.js'
-import { tool } from '../../src/envs/tools/tool.js'
 import { BARE_CHAT } from '../../src/modules/pretrained/chatFormats.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import type { SegmentRule } from '../../src/objectives/advantages/segments.js'

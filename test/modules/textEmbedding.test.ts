@@ -1,10 +1,9 @@
 /** Vectors of texts from a decoder, and dense retrieval with them. */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
 import { liveTensors, type Owned, own } from '@tandem-rl/tfjs-onnxruntime/scope'
+import { denseIndex, retrievalTool } from '@tandem-rl/tools'
 import Keyv from 'keyv'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { denseIndex } from '../../src/envs/tools/localIndex.js'
-import { retrievalTool } from '../../src/envs/tools/retrieval.js'
 import { newModel } from '../../src/modules/pretrained/newModel.js'
 import { makeParams, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { textEmbedding } from '../../src/modules/textEmbedding.js'

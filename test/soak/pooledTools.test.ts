@@ -10,24 +10,28 @@ import { child, keyFromSeed, type ResourceSpec, resourceFailure, uniformInteger 
 import { liveTransport } from '@tandem-rl/host'
 import { scriptedHistoryPolicy } from '@tandem-rl/testing'
 import { message } from '@tandem-rl/text'
+import {
+  type LineProcess,
+  processResource,
+  remoteWorldTool,
+  SimpleToolTransform,
+  shopTasks,
+  shopWorld,
+  ToolRegistry,
+  tool,
+  toolEnvironment,
+  toolFailure,
+  worldService,
+} from '@tandem-rl/tools'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { DatasetChatEnv } from '../../src/envs/datasetChatEnv.js'
-import { toolEnvironment } from '../../src/envs/resources/toolEnvironment.js'
 import { reward } from '../../src/envs/rewards/rewardFunction.js'
-import { remoteWorldTool } from '../../src/envs/tools/remoteWorldTool.js'
-import { SimpleToolTransform } from '../../src/envs/tools/simpleToolTransform.js'
-import { tool, toolFailure } from '../../src/envs/tools/tool.js'
-import { ToolRegistry } from '../../src/envs/tools/toolRegistry.js'
 import { rewardTransform } from '../../src/envs/transforms/rewardTransform.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { shopTasks, shopWorld } from '../../src/envs/worlds/shop.js'
-import { worldService } from '../../src/envs/worlds/worldService.js'
-import type { LineProcess } from '../../src/live/resources/lineProcess.js'
-import { processResource } from '../../src/live/resources/runners.js'
 import { useEngine } from '../kit/engine.js'
 import { settle } from '../kit/manualTime.js'
 import { processesWith } from '../kit/sandboxes.js'

@@ -1,6 +1,6 @@
 /**
  * The types of resources that tools and rewards use, such as processes, containers and sessions.
- * The real ones are in `src/live/resources`.
+ * The real ones are in `packages/tools/src/processes`.
  */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 

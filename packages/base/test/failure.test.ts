@@ -1,8 +1,8 @@
+import { toolFailure } from '@tandem-rl/tools'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, describe as group, it } from 'vitest'
 import { envFailure } from '../../../src/envs/base/env.js'
-import { toolFailure } from '../../../src/envs/tools/tool.js'
 import { runFolderFailure } from '../../../src/run/store/runFolder.js'
 import {
   asError,

@@ -1,8 +1,9 @@
 /** Data sets of agents: AgentFly's JSON list, and what is wrong with bad rows. */
+
+import { inputTasks } from '@tandem-rl/agents'
 import { orThrow } from '@tandem-rl/base'
 import { textOf } from '@tandem-rl/text'
 import { describe, expect, it } from 'vitest'
-import { inputTasks } from '../../../src/agents/conversations.js'
 import { AGENT_ROWS, agentTask } from '../../../src/data/datasets/agentRows.js'
 
 const user = (content: string) => [{ role: 'user', content }]

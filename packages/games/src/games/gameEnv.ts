@@ -1,4 +1,6 @@
 /** Games as environments for language models: self-play, frozen opponents and fixed players. */
+
+import { type AgentTurn, MultiAgentEnv, type MultiAgentState } from '@tandem-rl/agents'
 import { checkOptions, child, formatKey, parseKey, refuse } from '@tandem-rl/base'
 import { History, type Message, message } from '@tandem-rl/text'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
@@ -6,7 +8,6 @@ import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Env, GroupEntry, HistoryAction, RewardEntries } from 'tandem-rl'
-import { type AgentTurn, MultiAgentEnv, type MultiAgentState } from 'tandem-rl/agents'
 import { assign, type Data, type DeepMerge, data, dataSpec, get, TensorDict, tensorSpec } from 'tandem-rl/tensordict'
 import { GAME_ENV_OPTIONS, GAME_ENV_TEXT_OPTIONS } from '../optionKinds.js'
 import { type Game, type GameState, playersOf } from './game.js'

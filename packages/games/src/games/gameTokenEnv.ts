@@ -1,7 +1,8 @@
 /** Games as environments of token ids. */
+
+import { type AgentSpeech, agentTemplate } from '@tandem-rl/agents'
 import { pipe } from 'fp-ts/lib/function.js'
 import { append, type Env, type TextEntries, type TokenAction, type TokenPrompt } from 'tandem-rl'
-import { type AgentSpeech, agentTemplate } from 'tandem-rl/agents'
 import type { DeepMerge } from 'tandem-rl/tensordict'
 import { GameEnv, type GameEnvOptions, type GameEnvState } from './gameEnv.js'
 

@@ -1,4 +1,6 @@
 /** Runs of self-play: one policy in all seats, and old weights of it as opponents. */
+
+import { agentPolicy, roleAdvantage } from '@tandem-rl/agents'
 import { checkOptions, child, type Key, keyFromSeed, refuse } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -22,7 +24,6 @@ import {
   TransformersWrapper,
   type WeightUpdater,
 } from 'tandem-rl'
-import { agentPolicy, roleAdvantage } from 'tandem-rl/agents'
 import type { NamedTensors } from 'tandem-rl/files'
 import { sharedParams } from 'tandem-rl/models'
 import { ALGORITHMS, batchAdvantage } from 'tandem-rl/objectives'

@@ -4,7 +4,6 @@ import { countOf, type Failure, keyFromSeed, splitLogin } from '@tandem-rl/base'
 import type { CapturedSession, LLMEngine } from '@tandem-rl/text'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { EMBEDDED_MODEL } from 'tandem-rl'
-import { clientEngine } from 'tandem-rl/agents'
 import {
   Command,
   checkServerUrl,
@@ -18,6 +17,7 @@ import {
   SIGNAL_CODES,
 } from 'tandem-rl/command'
 import type { EngineAbilities, EngineClient } from 'tandem-rl/remote'
+import { clientEngine } from 'tandem-rl/remote'
 import { captureApp } from '../capture/app.js'
 import { type CaptureJournal, noJournal, openJournal } from '../capture/journal.js'
 import type { StartServedEngine } from './serve.js'

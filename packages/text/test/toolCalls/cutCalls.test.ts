@@ -1,8 +1,9 @@
 /** Calls that were cut off, and arguments that are not an object, in every format. */
+
+import { callsOfText } from '@tandem-rl/tools'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { callsOfText } from '../../../../src/envs/tools/requestedCalls.js'
 import { cut, joinedDeltas } from '../../../../test/kit/toolCalls.js'
 import { message, type ToolCall } from '../../src/history/history.js'
 import { messageOfCalls, messageOfText } from '../../src/toolCalls/callMessage.js'

@@ -1,8 +1,8 @@
 /** Reader of captured sessions: JSON lines of `tandem capture` and `capture()`. */
 import { fileBytes } from '@tandem-rl/host'
+import { type CapturedCall, type CapturedSession, linkCalls, readCapture } from '@tandem-rl/text'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { type CapturedCall, type CapturedSession, linkCalls, readCapture } from 'tandem-rl/agents'
 import { episodeAgents } from './agentLanes.js'
 import { type ForeignReader, NO_TOKENS } from './foreignLog.js'
 import type { EpisodeAgents, ViewedTurn } from './viewedTurn.js'
