@@ -115,7 +115,7 @@ describe('doors', () => {
       ...['packages/base/src/host/index.ts', 'packages/tfjs-onnxruntime/src/scope.ts'],
       ...['rules', 'testing', 'commands'].map((name) => `packages/games/src/${name}.ts`),
       ...['cluster', 'tinker', 'tracking'].map((name) => `packages/${name}/src/command.ts`),
-      ...['bench', 'cluster', 'serve', 'tinker', 'view'].map((name) => `packages/${name}/src/commands.ts`),
+      ...['agents', 'bench', 'cluster', 'serve', 'tinker', 'view'].map((name) => `packages/${name}/src/commands.ts`),
       'packages/serve/src/environments.ts',
       ...['learner', 'server'].map((name) => `packages/tinker/src/${name}.ts`),
     ]

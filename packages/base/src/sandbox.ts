@@ -1,4 +1,4 @@
-/** The types of a sandbox for untrusted programs. The real one is in `packages/tools/src/sandbox`. */
+/** The types of a sandbox for untrusted programs. `packages/tools/src/sandbox` has the real one. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /** The resource limits of a program. Every limit has a default: `SANDBOX_LIMITS`. */

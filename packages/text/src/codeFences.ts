@@ -30,8 +30,8 @@ const closes = (line: string, { mark }: Opening): boolean => {
 }
 
 /**
- * Returns the fenced code blocks of a text, in order. Fences are three or more backticks or tildes on
- * their own line. A shorter fence inside a longer one is part of its code.
+ * Returns the fenced code blocks of a text, in order. Fences are three or more backticks or tildes
+ * on their own line. A shorter fence inside a longer one is part of its code.
  *
  * Cost     linear in the text.
  * Source   CommonMark 0.31, section 4.5, without indentation of blocks.

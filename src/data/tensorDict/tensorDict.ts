@@ -256,8 +256,8 @@ export const find = (td: TensorDict, path: string | readonly string[]): Entry | 
 }
 
 /**
- * Returns the items of the data leaf under a name or a path; undefined if there is none. The caller
- * names the type that the entry has by its schema.
+ * Returns the items of the data leaf under a name or a path, or undefined. `T` is the type that the
+ * leaf has by its schema.
  */
 export const findData = <T>(td: TensorDict, path: string | readonly string[]): readonly T[] | undefined => {
   const entry = find(td, path)

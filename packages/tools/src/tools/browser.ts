@@ -278,11 +278,11 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Chromium
 /**
  * Starts a browser that can reach only the allowed origins.
  *
- * Two mechanisms enforce this. Every request of a page, its frames and its sockets is checked before
- * it is sent. All traffic of the browser also passes a gate that connects only to allowed origins,
- * which covers redirects, new windows and Chromium's own requests. Each conversation has its own
- * context, with separate cookies and storage. Dialogs are dismissed, downloads and new windows are
- * refused, and all three are reported in the observation.
+ * Two mechanisms enforce this. Every request of a page, its frames and its sockets is checked
+ * before it is sent. All traffic of the browser also passes a gate that connects only to allowed
+ * origins, which covers redirects, new windows and Chromium's own requests. Each conversation has
+ * its own context, with separate cookies and storage. Dialogs are dismissed, downloads and new
+ * windows are refused, and all three are reported in the observation.
  *
  * Errors   throws RangeError for invalid origin patterns and for limits that are not above 0.
  *          `Left(BrowserFailure)` if `playwright-core` or the executable is missing, or if the

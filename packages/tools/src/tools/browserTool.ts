@@ -63,9 +63,10 @@ const replyOf = (outcome: BrowserOutcome, name: string): E.Either<ToolFailure, T
  * Makes a tool with the actions navigate, click, type, extract, scroll and screenshot. Each
  * conversation has its own page.
  *
- * The state is the id of the page and the number of actions on it. A page is not a value and cannot
- * be forked or replayed. A call of a forked or replayed conversation, or of one whose page was closed
- * by a timeout or for lack of use, returns an error, and the policy starts again with `navigate`.
+ * The state is the id of the page and the number of actions on it. A page is not a value and
+ * cannot be forked or replayed. A call of a forked or replayed conversation, or of one whose page
+ * was closed by a timeout or for lack of use, returns an error, and the policy starts again with
+ * `navigate`.
  *
  * Errors   `call`: `arguments` for an action with a missing argument; `failed` for addresses that
  *          are not allowed, missing elements and closed pages; `timeout`; `infrastructure` if the

@@ -24,8 +24,8 @@ import type { Lease } from '../resources/places.js'
 import { resourcePool } from '../resources/resourcePool.js'
 
 /**
- * A program that reads cells. `request` formats a cell for its input. After the output of a cell, the
- * program writes the mark and then its status as a line.
+ * A program that reads cells. `request` formats a cell for its input. After the output of a cell,
+ * the program writes the mark and then its status as a line.
  */
 export interface CellProgram {
   readonly program: SandboxProgram
@@ -142,7 +142,8 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
         const lease = acquired.right
         const lost = await replayed(lease, earlier, signal)
         const wanted = lost ?? (await ask(lease.resource, code, signal))
-        // Processes that the cell left running would act between cells. Without this program, the next call replays the list.
+        // Processes that the cell left running would act between cells. Without this program, the
+        // next call replays the list.
         const isQuiet = E.isRight(wanted) && wanted.right._tag === 'Ran' && wanted.right.running === 0
         if (isQuiet && after === 'keep') lease.keep(tagOf([...earlier, code]))
         else await lease.end()

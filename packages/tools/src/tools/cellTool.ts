@@ -14,7 +14,8 @@ export interface CellToolOptions {
   readonly sandbox?: Sandbox
   /**
    * `none`: each call starts from an empty state. `session`: variables and files of the
-   * conversation's earlier calls are kept; a call that ended the program is dropped. Default `none`.
+   * conversation's earlier calls are kept; a call that ended the program is dropped. Default
+   * `none`.
    */
   readonly memory?: 'none' | 'session'
   readonly limits?: Partial<SandboxLimits>
@@ -68,14 +69,14 @@ const cellsAfter = (earlier: readonly string[], code: string, result: CellResult
  * Makes a tool with one argument: code in the given language.
  *
  * Errors   `call` returns `Left(ToolFailure)`: `infrastructure` if the sandbox is not available,
- *          `failed` if the conversation has too many cells. The result of the code, with its errors,
- *          is the observation.
+ *          `failed` if the conversation has too many cells. The result of the code, with its
+ *          errors, is the observation.
  * Effects  processes; with `memory: 'session'`, some stay idle between calls until `close`.
  */
 export const cellTool = (language: CellLanguage, options: CellToolOptions): CellTool => {
   const { name = language.name, sandbox = liveSandbox(), memory = 'none', readOnly = [], sessions = {} } = options
   const limits = { ...SANDBOX_LIMITS, ...options.limits }
-  // The processor time of a session covers all its cells. The wall time of each cell is limited anyway.
+  // The processor time of a session covers all its cells, and the wall time of each is limited.
   const cpuSeconds = memory === 'none' ? limits.cpuSeconds : limits.cpuSeconds * MAX_CELLS
   const program = { ...language.program(options), readOnly, limits: { ...limits, cpuSeconds } }
   const cells = cellSessions(
