@@ -56,6 +56,8 @@ const BAD: Readonly<Record<AlarmKind, Changes>> = {
   'reward-collapse': { reward: 0.01 },
   'all-truncated': { truncated: 1 },
   'kl-explosion': { update: { klToRef: 7 } },
+  'length-collapse': { reward: 0, completionTokens: 1 },
+  'entropy-explosion': { reward: 0, update: { entropy: 9 } },
 }
 
 /** Alarms of lower limits that the numbers of a kind raise too. */
@@ -64,6 +66,8 @@ const ALSO: Partial<Record<AlarmKind, Partial<AlarmLimits>>> = {
   'reward-collapse': { 'reward-stuck': null },
   'all-truncated': { truncation: null },
   'kl-explosion': { 'kl-runaway': null },
+  'length-collapse': { 'reward-collapse': null, 'reward-stuck': null },
+  'entropy-explosion': { 'reward-collapse': null, 'reward-stuck': null },
 }
 
 describe('alarms of a run', () => {
@@ -106,6 +110,8 @@ describe('alarms of a run', () => {
     ['reward-collapse', 4, 5],
     ['all-truncated', 4, 5],
     ['kl-explosion', 4, 5],
+    ['length-collapse', 4, 5],
+    ['entropy-explosion', 4, 5],
   ] as const)(
     '%s that begins in step %d is told in step %d, once, and again only after it was over',
     (kind, since, at) => {
@@ -139,6 +145,25 @@ describe('alarms of a run', () => {
     expect(heard(steps(rare))).toEqual([])
     expect(heard(steps(times(8, { reward: 0 })))).toEqual([])
     expect(heard(steps([0.5, -3, -3].map((reward) => ({ reward: -1 - reward }))))).toEqual([])
+  })
+
+  it('find a collapse of a rare reward after one step, in which completions become empty or random', () => {
+    const start = { reward: 0.0625, completionTokens: 43.75, truncated: 0.81, update: { entropy: 2.57 } }
+    const empty = [1.06, 1.22, 1].map((completionTokens) => ({
+      ...{ reward: 0, completionTokens, update: { entropy: 0.2 } },
+    }))
+    expect(heard(steps([start, ...empty]))).toEqual(['length-collapse 2-3'])
+    const random = times(3, { ...start, reward: 0, update: { entropy: 10.1 } })
+    const limits = limited({ truncation: null })
+    expect(heard(steps([start, ...random]), limits)).toEqual(['entropy-explosion 2-3'])
+    const { alarms } = watchSteps(steps([start, ...empty]), DEFAULT_ALARM_LIMITS)
+    expect(alarms.map(isCollapse)).toEqual([true])
+    expect(alarms[0]!.message).toContain('use a lower --learning-rate, or train an adapter')
+  })
+
+  it('take short completions that earn their reward for no collapse', () => {
+    const short = [40, 20, 4, 2, 2].map((completionTokens, i) => ({ reward: 0.1 + 0.1 * i, completionTokens }))
+    expect(heard(steps(short))).toEqual([])
   })
 
   it('take completions that were always truncated for no collapse', () => {

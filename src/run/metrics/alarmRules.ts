@@ -18,6 +18,8 @@ export const ALARM_KINDS = [
   'reward-collapse',
   'all-truncated',
   'kl-explosion',
+  'length-collapse',
+  'entropy-explosion',
 ] as const
 
 export type AlarmKind = (typeof ALARM_KINDS)[number]
@@ -38,6 +40,7 @@ export interface AlarmState {
   /** The best mean reward of three steps in a row, or of fewer at the start. */
   readonly bestReward: number | null
   readonly firstTruncated: readonly number[]
+  readonly firstTokens: readonly number[]
   readonly bells: Readonly<Record<AlarmKind, Bell>>
 }
 
@@ -107,6 +110,26 @@ const rewardLeft: Rule['value'] = ({ reward, sampling, trajectories }, { bestRew
   reward === undefined || sampling === null || bestReward === null || bestReward * trajectories < ENOUGH_REWARDED
     ? null
     : reward / bestReward
+
+/**
+ * Returns `null` for a step that earned at least a tenth of the best reward so far: a policy that
+ * has changed because it learns.
+ */
+const unrewarded =
+  (value: Rule['value']): Rule['value'] =>
+  (record, before) => {
+    const { bestReward } = before
+    if (record.reward === undefined || bestReward === null || bestReward <= 0) return null
+    return record.reward < bestReward / 10 ? value(record, before) : null
+  }
+
+/** The length of completions as a share of the longest mean of the first steps. */
+const lengthLeft: Rule['value'] = ({ completionTokens }, { firstTokens }) =>
+  completionTokens === undefined || firstTokens.length === 0 ? null : completionTokens / Math.max(...firstTokens)
+
+/** The entropy as a multiple of the lowest of the first steps. */
+const entropyRise: Rule['value'] = ({ update }, { firstEntropies }) =>
+  update.entropy === undefined || firstEntropies.length === 0 ? null : update.entropy / Math.min(...firstEntropies)
 
 /** The share of truncated completions, unless most were truncated from the start. */
 const newlyTruncated: Rule['value'] = ({ truncated = null, trajectories }, { firstTruncated }) =>
@@ -244,6 +267,24 @@ export const ALARM_RULES: Readonly<Record<AlarmKind, Rule>> = {
     value: learned(({ update }) => update.klToRef),
     what: 'the KL divergence from the initial weights, in nats per token,',
     wayOut: 'nothing is left of the initial policy: use a lower --learning-rate or a higher --kl-coefficient',
+    ends: 'run',
+  },
+  'length-collapse': {
+    limit: 0.1,
+    bad: 'below',
+    steps: 2,
+    value: unrewarded(lengthLeft),
+    what: 'the length of completions that earn nothing, as a share of that of the first steps,',
+    wayOut: 'the policy has collapsed: use a lower --learning-rate, or train an adapter with --lora-rank 16',
+    ends: 'run',
+  },
+  'entropy-explosion': {
+    limit: 3,
+    bad: 'above',
+    steps: 2,
+    value: unrewarded(entropyRise),
+    what: 'the entropy of completions that earn nothing, as a multiple of that of the first steps,',
+    wayOut: 'the policy samples at random: use a lower --learning-rate, or train an adapter with --lora-rank 16',
     ends: 'run',
   },
 }

@@ -52,6 +52,7 @@ const NO_ALARMS: AlarmState = {
   lastRewards: [],
   bestReward: null,
   firstTruncated: [],
+  firstTokens: [],
   bells: byKind(() => ({ beyond: 0, within: 0, state: 'quiet' })),
 }
 
@@ -127,7 +128,7 @@ export const watchStep = (
     const isNew = isBad && bell.state === 'ringing' && state.bells[kind].state === 'quiet'
     return { bell, alarms: isNew ? [alarmOf(kind, record, { value, limit })] : [] }
   })
-  const { firstEntropies, firstIllegal, firstTruncated } = state
+  const { firstEntropies, firstIllegal, firstTruncated, firstTokens } = state
   const lastRewards = [...state.lastRewards, record.reward ?? []].flat().slice(1 - REWARD_STEPS)
   const recent = meanOf(lastRewards.slice(-FIRST_STEPS))
   const { illegalMoves } = record.metrics
@@ -147,6 +148,10 @@ export const watchStep = (
         firstTruncated.length < FIRST_STEPS && record.trajectories > 0 && typeof record.truncated === 'number'
           ? [...firstTruncated, record.truncated]
           : firstTruncated,
+      firstTokens:
+        firstTokens.length < FIRST_STEPS && record.trajectories > 0 && record.completionTokens !== undefined
+          ? [...firstTokens, record.completionTokens]
+          : firstTokens,
       bells: byKind((kind) => seen[kind].bell),
     },
     alarms: ALARM_KINDS.flatMap((kind) => seen[kind].alarms),
