@@ -98,7 +98,8 @@ describe('settings by the size of the model', () => {
     ['a small model', 1000, {}, [1e-4, 4096, 'none']],
     ['49 million parameters', 768_000, {}, [1e-5, 4096, 'none']],
     ['131 million parameters', 2 ** 21, {}, [1e-5, 1024, 'none']],
-    ['an adapter on 131 million parameters', 2 ** 21, { loraRank: 8 }, [1e-4, 1024, 'none']],
+    ['an adapter on 131 million parameters', 2 ** 21, { loraRank: 8 }, [1e-3, 1024, 'none']],
+    ['an adapter on 524 million parameters', 2 ** 23, { loraRank: 8 }, [1e-4, 1024, 'layers']],
     ['524 million parameters', 2 ** 23, {}, [1e-5, 1024, 'layers']],
     ['2 billion parameters', 2 ** 25, {}, [1e-6, 1024, 'layers']],
   ] as const)('%s', (_, vocabulary, flags, expected) => {

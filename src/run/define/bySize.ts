@@ -18,14 +18,16 @@ export interface SizedSettings {
 
 const MILLION = 1e6
 
-/** Parameters -> learning rate of all weights. Large models collapse at the rates of small ones. */
-const RATES: readonly (readonly [below: number, rate: number])[] = [
-  [30 * MILLION, 1e-4],
-  [1000 * MILLION, 1e-5],
-  [Number.POSITIVE_INFINITY, 1e-6],
+/**
+ * Parameters -> learning rate of all weights and of an adapter. Large models collapse at the rates
+ * of small ones.
+ */
+const RATES: readonly (readonly [below: number, all: number, adapter: number])[] = [
+  [30 * MILLION, 1e-4, 1e-3],
+  [300 * MILLION, 1e-5, 1e-3],
+  [1000 * MILLION, 1e-5, 1e-4],
+  [Number.POSITIVE_INFINITY, 1e-6, 1e-4],
 ]
-
-const ADAPTER_RATE = 1e-4
 
 /** Sizes from which micro-batches are smaller, and from which layers are computed twice. */
 const LARGE = 100 * MILLION
@@ -43,9 +45,9 @@ const open = <T>(given: T | null, value: T, reason: string): Sized<T> =>
  *
  * | Parameters | Learning rate of all weights | Of an adapter | Micro-batch | Recomputed |
  * | --- | --: | --: | --: | --- |
- * | below 30 million | 1e-4 | 1e-4 | 4096 | nothing |
- * | below 100 million | 1e-5 | 1e-4 | 4096 | nothing |
- * | below 300 million | 1e-5 | 1e-4 | 1024 | nothing |
+ * | below 30 million | 1e-4 | 1e-3 | 4096 | nothing |
+ * | below 100 million | 1e-5 | 1e-3 | 4096 | nothing |
+ * | below 300 million | 1e-5 | 1e-3 | 1024 | nothing |
  * | below 1000 million | 1e-5 | 1e-4 | 1024 | layers |
  * | more | 1e-6 | 1e-4 | 1024 | layers |
  */
@@ -55,12 +57,12 @@ export const bySize = (
 ): SizedSettings => {
   const count = parameterCount(config)
   const size = `${millions(count)} parameters`
-  const [, rate] = RATES.find(([below]) => count < below)!
+  const [, all, adapter] = RATES.find(([below]) => count < below)!
   return {
     learningRate: open(
       learner.learningRate,
-      lora.rank === null ? rate : ADAPTER_RATE,
-      lora.rank === null ? `all weights of ${size} are trained` : 'an adapter is trained',
+      lora.rank === null ? all : adapter,
+      `${lora.rank === null ? 'all weights' : 'an adapter'} of ${size} ${lora.rank === null ? 'are' : 'is'} trained`,
     ),
     microBatch: open(compute?.microBatch ?? null, count < LARGE ? 4096 : 1024, `the model has ${size}`),
     recompute: open(compute?.recompute ?? null, count < VERY_LARGE ? 'none' : 'layers', `the model has ${size}`),
