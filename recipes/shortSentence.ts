@@ -39,7 +39,7 @@ const tasksOf = (name: string, { things, adjectives }: typeof TRAINING) => {
   ) // a number of the list
 }
 
-/** 0.5 for one sentence of three to ten words without a comma, and 0.5 for the name of the thing. */
+/** 0.5 for one sentence of three to ten words without a comma, and 0.5 more with its thing. */
 export const rewardOf = (reply: string, thing: string): number => {
   const [, sentence = ''] = /^([^,.!?\n]+)\.$/.exec(reply.trim()) ?? []
   const words = sentence.toLowerCase().split(/\s+/)

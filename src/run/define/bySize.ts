@@ -58,12 +58,10 @@ export const bySize = (
   const count = parameterCount(config)
   const size = `${millions(count)} parameters`
   const [, all, adapter] = RATES.find(([below]) => count < below)!
+  const [rate, trained] =
+    lora.rank === null ? [all, `all weights of ${size} are`] : [adapter, `an adapter on ${size} is`]
   return {
-    learningRate: open(
-      learner.learningRate,
-      lora.rank === null ? all : adapter,
-      `${lora.rank === null ? 'all weights' : 'an adapter'} of ${size} ${lora.rank === null ? 'are' : 'is'} trained`,
-    ),
+    learningRate: open(learner.learningRate, rate, `${trained} trained`),
     microBatch: open(compute?.microBatch ?? null, count < LARGE ? 4096 : 1024, `the model has ${size}`),
     recompute: open(compute?.recompute ?? null, count < VERY_LARGE ? 'none' : 'layers', `the model has ${size}`),
   }
