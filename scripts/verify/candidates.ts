@@ -1,7 +1,7 @@
 /**
- * Measures how often an untrained model earns the rewards of short tasks:
- * `npm run verify -- candidates MODEL [TASKS [NAME]]`. The second task of the demonstration was chosen by
- * these baselines.
+ * Measures how often an untrained model earns the rewards of short tasks: `npm run verify --
+ * candidates MODEL [TASKS [NAME]]`. The second task of the demonstration was chosen by these
+ * baselines.
  */
 import { child, keyFromSeed, orThrow } from '@tandem-rl/base'
 import { selectBackend } from '@tandem-rl/tfjs-onnxruntime'
