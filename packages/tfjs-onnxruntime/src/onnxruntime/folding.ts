@@ -58,11 +58,16 @@ const not: Fold = ({ inputs: [x], output }) =>
     ? undefined
     : Uint8Array.from(x!.data as Uint8Array, (n) => 1 - n) // a bool is 0 or 1
 
-/** Fills all elements with one number. */
+/**
+ * Fills all elements with one number. A new array is zeros, of any size, and takes memory only
+ * where it is written.
+ */
 const expand: Fold = ({ inputs: [x], output }) => {
   const size = sizeOf(output.shape)
-  if (x!.data.length !== 1 || size > MOST.numbers || x!.type === 'int64') return undefined
-  return (makeArray(size, output.type) as Float32Array).fill(Number(x!.data[0])) // no int64, as just checked
+  if (x!.data.length !== 1 || x!.type === 'int64') return undefined
+  const number = Number(x!.data[0]) // no int64, as just checked
+  if (Object.is(number, 0)) return makeArray(size, output.type)
+  return size > MOST.numbers ? undefined : (makeArray(size, output.type) as Float32Array).fill(number)
 }
 
 const reshape: Fold = ({ inputs: [x] }) => x!.data

@@ -137,6 +137,8 @@ describe('operations on few known numbers', () => {
 
   it.each([
     ['many numbers', () => tf.add(tf.zeros([300]), 1)],
+    ['many ones', () => tf.onesLike(tf.zeros([300]))],
+    ['many negative zeros', () => tf.fill([300], -0)],
     ['arithmetic of whole numbers', () => tf.mul(tf.tensor1d([2 ** 30], 'int32'), tf.scalar(4, 'int32'))],
     ['what has still to be computed', () => tf.concat([tf.exp(tf.zeros([1])), tf.ones([1])])],
     ['a run with steps', () => tf.reverse(tf.tensor1d([1, 2]))],
@@ -145,6 +147,17 @@ describe('operations on few known numbers', () => {
     const before = backend().stats().runs
     tf.tidy(() => valuesOf(f()))
     expect(backend().stats().runs).toBe(before + 1)
+  })
+
+  it.each(['float32', 'int32', 'bool'] as const)('make zeros of any size (%s)', (dtype) => {
+    const before = backend().stats()
+    const [given, like] = tf.tidy(() => {
+      const zeros = tf.fill([50_000], 0, dtype)
+      return [zeros, tf.zerosLike(zeros)]
+    })
+    for (const zeros of [given, like]) expect(zeros.dataSync().every((x) => x === 0)).toBe(true)
+    expect(backend().stats()).toEqual(before)
+    tf.dispose([given, like])
   })
 
   it('leave an index that is not in the axis to onnxruntime', () => {
