@@ -114,7 +114,7 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
       let grads = null as Owned<NamedTensors> | null // closures change it
       const keep = (more: NamedTensors): void => {
         const before = grads
-        grads = own(before === null ? more : add({ a: before.value, b: more }, [before.value, more]))
+        grads = own(before === null ? more : add(before.value, more))
         before?.release()
       }
       const measure = (rows: LossRows): PlaceMeasures => {
@@ -142,7 +142,7 @@ export const makeArithmetic = (config: DecoderConfig, losses: Readonly<Record<st
       }
     },
     /** Adds gradients and frees them. */
-    add: (a: NamedTensors, b: NamedTensors) => own(scope(() => add({ a, b }, [a, b]))),
+    add: (a: NamedTensors, b: NamedTensors) => own(scope(() => add(a, b))),
     /**
      * Takes a step of Adam, and frees state and gradients. The norm is that of the gradient before
      * it is clipped.

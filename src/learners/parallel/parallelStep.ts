@@ -91,7 +91,9 @@ export const parallelStep = <S, M extends LossMetrics>(
     const others = Promise.allSettled(requested.map((each) => each ?? Promise.resolve(undefined)))
     const mine = await Promise.allSettled(
       micros.map(async (micro, i) =>
-        requested[i] === undefined ? own(scope(() => pieces.run(params, micro, countTensors(counts)))) : undefined,
+        requested[i] === undefined
+          ? own(scope(() => pieces.run(params, micro, { counts: countTensors(counts), sum: null })))
+          : undefined,
       ),
     )
     const theirs = await others

@@ -90,7 +90,7 @@ const makeReplica = (config: DecoderConfig, loss: AnyLoss, { recompute }: Pick<R
         counts: countTensors(counts),
         ...tensorsOfRows(micro.rows, config),
       }
-      const { grads, loss, aux, places } = computedGradients(gradients, input, micro.gradient)
+      const { grads, loss, aux, places } = computedGradients(gradients, input, micro)
       return moved({ grads: grads && plainTensors(grads), part: plainTree({ loss, aux }), places })
     })
 

@@ -147,8 +147,15 @@ export interface StepPieces<S, M> {
     given: { readonly rows: LossRows; readonly learningRate: number },
     multipleOf: number,
   ) => StepPlan
-  /** Computes the gradients of a micro-batch. The results belong to the enclosing scope. */
-  readonly run: (params: NamedTensors, micro: MicroBatch, counts: LossCounts) => ComputedGradients<StepMeasures>
+  /**
+   * Computes the gradients of a micro-batch, added to `sum`, whose tensors are freed. The results
+   * belong to the enclosing scope.
+   */
+  readonly run: (
+    params: NamedTensors,
+    micro: MicroBatch,
+    given: { readonly counts: LossCounts; readonly sum: NamedTensors | null },
+  ) => ComputedGradients<StepMeasures>
   /**
    * Adds two sets of gradients and frees them; null is zero. The result belongs to the enclosing
    * scope, unless it is one of them.
@@ -270,9 +277,13 @@ export const stepPieces = <S, M extends LossMetrics>(
       const micros = inMicroBatches(params, rows, multipleOf)
       return { micros, counts: { tokens: tokensThatCount(params, micros), completions: rows.completions.length } }
     },
-    run: (params, { rows, gradient }, counts) =>
-      computedGradients(gradients, { params, frozen, counts, ...tensorsOf(rows) }, gradient),
-    add: (a, b) => (a === null || b === null ? (a ?? b) : add({ a, b }, [a, b])),
+    run: (params, { rows, gradient }, { counts, sum }) =>
+      computedGradients(
+        gradients,
+        { params, frozen, counts, ...tensorsOf(rows) },
+        { gradient, ...(sum !== null && { collect: (part) => add(sum, part) }) },
+      ),
+    add: (a, b) => (a === null || b === null ? (a ?? b) : add(a, b)),
     learn: ({ grads: given, state, learningRate }, computed) => {
       const grads = given ?? mapNamed(state.params, (param) => tf.zerosLike(param!))
       const { norm, factor } = step.measure(grads)
@@ -324,8 +335,8 @@ export const lossStep = <S, M extends LossMetrics>(
   ): { readonly grads: NamedTensors | null; readonly parts: readonly ComputedPart<StepMeasures>[] } =>
     micros.reduce<{ grads: NamedTensors | null; parts: readonly ComputedPart<StepMeasures>[] }>(
       (sum, micro) => {
-        const { grads, ...part } = scope(() => pieces.run(params, micro, counts))
-        return { grads: pieces.add(sum.grads, grads), parts: [...sum.parts, part] }
+        const { grads, ...part } = scope(() => pieces.run(params, micro, { counts, sum: sum.grads }))
+        return { grads: grads ?? sum.grads, parts: [...sum.parts, part] }
       },
       { grads: null, parts: [] },
     )

@@ -1,8 +1,8 @@
 /** Compiled pieces of an optimizer step that hold weights, gradients and state once. */
-import { type Consuming, jit, jitConsuming } from '@tandem-rl/tfjs-onnxruntime'
+import { jit, jitConsuming } from '@tandem-rl/tfjs-onnxruntime'
 import * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../../data/weights.js'
-import { clipFactor, globalNorm, mapNamed, type Optimizer, scaled } from '../../objectives/updates/optimizer.js'
+import { clipFactor, globalNorm, type Optimizer, scaled } from '../../objectives/updates/optimizer.js'
 
 /** The state that training changes: trained weights, and the optimizer's state. */
 export interface TrainerState<S> {
@@ -17,9 +17,22 @@ export interface LearnInput<S> {
   readonly learningRate: tf.Tensor
 }
 
-/** Returns a function that adds two sets of gradients of equal names. */
-export const gradientSum = (): Consuming<{ readonly a: NamedTensors; readonly b: NamedTensors }, NamedTensors> =>
-  jitConsuming(({ a, b }) => mapNamed(a, (x, y) => tf.add(x!, y!), b))
+/** Adds the gradients in `part` to those of equal names in `sum`, and frees both. */
+export interface GradientSum {
+  (sum: NamedTensors, part: NamedTensors): NamedTensors
+  readonly release: () => void
+}
+
+/** Compiles the sums of gradients. Sets of equal shapes share a graph, whatever their names. */
+export const gradientSum = (): GradientSum => {
+  const add = jitConsuming((pairs: readonly (readonly tf.Tensor[])[]) => pairs.map(([a, b]) => tf.add(a!, b!)))
+  const added = (sum: NamedTensors, part: NamedTensors): NamedTensors => {
+    const pairs = Object.entries(part).map(([name, own]) => [sum[name]!, own]) // of the same weights
+    const sums = add(pairs, pairs)
+    return Object.fromEntries(Object.keys(part).map((name, i) => [name, sums[i]!]))
+  }
+  return Object.assign(added, { release: add.release })
+}
 
 /** Clipping and update, one after the other: between them the norm can be read. */
 export interface OptimizerStep<S> {

@@ -53,9 +53,13 @@ export const wholeGradients =
     return { loss: value, grads, aux }
   }
 
+/** Takes gradients of some weights, and returns those in their place. */
+export type Collect = (part: NamedTensors) => NamedTensors
+
 /** Compiled gradients of micro-batches. The results belong to the enclosing scope. */
 export interface StepGradients<X> {
-  readonly run: (input: GradInput) => GradOutput<X> & ComputedPart<X>
+  /** `collect` takes gradients once they are known: those of all weights, or of each layer. */
+  readonly run: (input: GradInput, collect?: Collect) => GradOutput<X> & ComputedPart<X>
   /** Computes the loss without gradients. */
   readonly measure: (input: GradInput) => ComputedPart<X>
   readonly release: () => void
@@ -65,8 +69,8 @@ export interface StepGradients<X> {
 export const computedGradients = <X>(
   { run, measure }: StepGradients<X>,
   input: GradInput,
-  gradient: MicroBatch['gradient'],
-): ComputedGradients<X> => (gradient === 'zero' ? { ...measure(input), grads: null } : run(input))
+  { gradient, collect }: Pick<MicroBatch, 'gradient'> & { readonly collect?: Collect },
+): ComputedGradients<X> => (gradient === 'zero' ? { ...measure(input), grads: null } : run(input, collect))
 
 /** Compiles gradients. `recompute` affects only memory, time and rounding. */
 export const stepGradients = <X>(config: DecoderConfig, loss: StepLoss<X>, recompute: Recompute): StepGradients<X> => {
@@ -91,7 +95,10 @@ type ModelGradients<X> = Pick<StepGradients<X>, 'run' | 'release'>
 const wholeModel = <X>(config: DecoderConfig, loss: StepLoss<X>): ModelGradients<X> => {
   const compiled = jit(wholeGradients(config, loss), OF_ANY_PLACES)
   return {
-    run: (input) => ({ ...compiled(input), places: computedPlaces(input.batch) }),
+    run: (input, collect = (part) => part) => {
+      const { grads, ...part } = compiled(input)
+      return { ...part, grads: collect(grads), places: computedPlaces(input.batch) }
+    },
     release: compiled.release,
   }
 }
@@ -99,10 +106,10 @@ const wholeModel = <X>(config: DecoderConfig, loss: StepLoss<X>): ModelGradients
 const byLayers = <X>(config: DecoderConfig, loss: StepLoss<X>): ModelGradients<X> => {
   const layerwise = makeLayerwise(config, loss)
   return {
-    run: ({ params, frozen, ...given }) => {
+    run: ({ params, frozen, ...given }, collect) => {
       const { filled: _, ...batch } = given.batch // graphs of layers compute all places
       const rows = { ...given, batch }
-      const { value, grads, aux } = layerwise.run({ params, frozen, batch: rows.batch, rest: rows })
+      const { value, grads, aux } = layerwise.run({ params, frozen, batch: rows.batch, rest: rows }, collect)
       return { loss: value, grads, aux, places: computedPlaces(batch) }
     },
     release: layerwise.release,

@@ -47,9 +47,10 @@ interface LayerwiseInput<R> {
 export interface Layerwise<R, X> {
   /**
    * Computes the same as `valueAndGrad` of the whole decoder, up to rounding. The results belong to
-   * the enclosing scope.
+   * the enclosing scope. `collect` takes the gradients of each part once they are known, and
+   * returns those in their place.
    */
-  readonly run: (input: LayerwiseInput<R>) => ValueAndGrad<X>
+  readonly run: (input: LayerwiseInput<R>, collect?: (part: Params) => Params) => ValueAndGrad<X>
   /** Frees compiled graphs. */
   readonly release: () => void
 }
@@ -150,6 +151,12 @@ const throughHead =
       return loss({ states: predictingStates(config, { batch, states: last }), weights }, rest)
     })
 
+interface EmbeddingInput extends PartInput {
+  readonly gradient: States
+  /** Gradients of the head's weights, some of which may be those of the embedding. */
+  readonly above: Params
+}
+
 /** Options of graphs that free their memory between runs instead of keeping it. */
 const SPARING = { memory: 'returned' } as const
 
@@ -163,14 +170,6 @@ const layerGraphs = (config: DecoderConfig, layer: number): LayerGraphs => ({
   forward: jit((input) => throughLayer(config, layer, input), SPARING),
   through: jit(backThrough(config, layer), SPARING),
   into: jit(backInto(config, layer), SPARING),
-})
-
-/** Adds gradients of equal names. */
-const summed = (a: Params, b: Params): Params => ({
-  ...a,
-  ...Object.fromEntries(
-    Object.entries(b).map(([name, gradient]) => [name, a[name] === undefined ? gradient : tf.add(a[name], gradient)]),
-  ),
 })
 
 /**
@@ -199,13 +198,18 @@ const lowestTrained = ({ embedding, layers }: ReturnType<typeof paramParts>): nu
 export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfStates<R, X>): Layerwise<R, X> => {
   const embed = jit(({ params, batch }: Pick<PartInput, 'params' | 'batch'>) => embedded(config, params, batch))
   const head = jit(throughHead(config, loss), SPARING)
-  const intoEmbedding = jit(
-    ({ params, frozen, batch, gradient }: PartInput & { readonly gradient: States }): Params =>
-      valueAndGrad(params, (all) => ({
-        value: pairing(embedded(config, { ...frozen, ...all }, batch), gradient),
-        aux: {},
-      })).grads,
-  )
+  /** Adds gradients of the embedding to those that it has `above`, as the head's weights. */
+  const intoEmbedding = jit(({ params, frozen, batch, gradient, above }: EmbeddingInput): Params => {
+    const { grads } = valueAndGrad(params, (all) => ({
+      value: pairing(embedded(config, { ...frozen, ...all }, batch), gradient),
+      aux: {},
+    }))
+    const added = Object.entries(grads).map(([name, own]) => {
+      const other = above[name]
+      return [name, other === undefined ? own : tf.add(other, own)]
+    })
+    return Object.fromEntries(added)
+  }, SPARING)
   const graphs = new Map<number, LayerGraphs>()
   const graphsOf = (layer: number): LayerGraphs => {
     const like = likeLayer(config, layer)
@@ -214,7 +218,7 @@ export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfStates<R,
     return made
   }
 
-  const run = ({ params, frozen, batch, rest }: LayerwiseInput<R>): ValueAndGrad<X> => {
+  const run: Layerwise<R, X>['run'] = ({ params, frozen, batch, rest }, collect = (part) => part) => {
     const [trained, fixed] = [paramParts(params, config), paramParts(frozen, config)]
     const weightsOf = (layer: number) => {
       const like = likeLayer(config, layer)
@@ -233,24 +237,26 @@ export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfStates<R,
     const { value, aux, grads } = head({ params: trained.head, frozen: fixed.head, batch, states: last, rest })
     discard(last)
     let gradient = statesIn(grads)
-    let all = withoutStates(grads)
+    const outer = withoutStates(grads)
+    let inner: Params = {}
     for (let layer = config.layers - 1; layer >= Math.max(0, lowest); layer--) {
       const states = entering.pop()!
       const { through, into } = graphsOf(layer)
       const back = (layer > lowest ? through : into)({ ...weightsOf(layer), states, gradient })
       discard([states, gradient])
-      all = { ...all, ...renamedTo(withoutStates(back), config, layer) }
+      inner = { ...inner, ...collect(renamedTo(withoutStates(back), config, layer)) }
       if (layer > lowest) gradient = statesIn(back)
     }
-    if (lowest < 0) {
-      const back = intoEmbedding({ params: trained.embedding, frozen: fixed.embedding, batch, gradient })
-      all = scope(() => summed(all, back))
-    }
+    const below =
+      lowest < 0
+        ? intoEmbedding({ params: trained.embedding, frozen: fixed.embedding, batch, gradient, above: outer })
+        : {}
+    const all = { ...inner, ...collect({ ...outer, ...below }) }
     return { value, aux, grads: Object.fromEntries(Object.keys(params).map((name) => [name, all[name]!])) } // each is in some part
   }
 
   return {
-    run: (input) => scope(() => run(input)),
+    run: (input, collect) => scope(() => run(input, collect)),
     release: () => {
       for (const each of graphs.values()) for (const graph of Object.values(each)) graph.release()
       graphs.clear()

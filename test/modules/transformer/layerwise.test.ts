@@ -110,6 +110,28 @@ describe('gradients layer by layer', () => {
     })
   })
 
+  it.each(['tied', 'untied'])('are collected once each, as they are known (%s embeddings)', (embeddings) => {
+    const config = tinyConfig({ layers: 3, tiedEmbeddings: embeddings === 'tied' })
+    scope(() => {
+      const params = initialParams(config, keyFromSeed(1), 0.5)
+      const layerwise = makeLayerwise(config, lossOf(config))
+      const batch = batchOf(config)
+      const input = { params, frozen: {}, batch, rest: { ids: tf.reshape(batch.completionIds, [-1]) } }
+      const plain = layerwise.run(input).grads
+      const collected: string[][] = []
+      const twice = layerwise.run(input, (part) => {
+        collected.push(Object.keys(part))
+        return Object.fromEntries(Object.entries(part).map(([name, gradient]) => [name, tf.mul(gradient, 2)]))
+      }).grads
+      layerwise.release()
+      expect(collected.flat().sort()).toEqual(Object.keys(params).sort())
+      expect(collected).toHaveLength(4) // three layers, and the weights outside of them
+      expect(Object.keys(twice)).toEqual(Object.keys(plain))
+      for (const [name, gradient] of Object.entries(twice))
+        expect(valuesOf(gradient)).toEqual(valuesOf(plain[name]!).map((x) => 2 * x))
+    })
+  })
+
   it('leave no tensor but the results', () => {
     const config = tinyConfig()
     scope(() => {
