@@ -48,8 +48,8 @@ export const recipe = T.defineRecipe({
   tasks: async (settings) => (await T.orThrow(T.rowTasks(settings, GSM8K))).train,
   build: async (settings, context) => {
     const { engine, sampling } = settings
-    const model = await T.orThrow(T.loadPretrained(settings.model))
     const data = await T.orThrow(T.rowTasks(settings, GSM8K))
+    const model = await T.orThrow(T.loadPretrained(settings.model))
     const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
     const problems = (from: typeof source) => problemEnv(from, settings)
     const sampler =
