@@ -217,7 +217,7 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
       })
     },
     makeLane,
-    servedWeights: 'fed',
+    servedWeights: { steps: 'fed', prompts: 'fed' },
     makeDecoding: () => ({
       step: (params, parts) => {
         startCall()

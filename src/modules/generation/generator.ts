@@ -10,7 +10,7 @@ import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterCount } from '../transformer/params.js'
 import { checkPrompts } from '../transformer/tokenIds.js'
 import type { Decoding, Lane, NextToken, StepWeights } from './runner/modelRunner.js'
-import { makeRunner, servedWeights } from './runner/runner.js'
+import { constantWeights, makeRunner } from './runner/runner.js'
 import { samplingParams } from './sampling/params.js'
 import { sampleToken } from './sampling/sampleToken.js'
 
@@ -142,14 +142,14 @@ const PROMPTS_AT_A_TIME = 64
  * Number of steps from which compiling the weights into the step pays, allowing for completions
  * that end early.
  */
-const STEPS_THAT_PAY = 128
+const STEPS_THAT_PAY = 48
 
 /**
  * Chooses between compiled-in and fed weights by the request alone, so that equal requests are
  * computed alike.
  */
 export const stepWeights = (config: DecoderConfig, maxNewTokens: number): StepWeights =>
-  maxNewTokens >= STEPS_THAT_PAY ? servedWeights(config) : 'fed'
+  maxNewTokens >= STEPS_THAT_PAY ? constantWeights(config, 'steps') : 'fed'
 
 /**
  * Bytes that a generator keeps from call to call: of weights that are compiled into the step, which

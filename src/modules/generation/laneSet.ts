@@ -104,7 +104,7 @@ const stepRows = <R>(
  */
 export const makeLaneSet = <R>(runner: ModelRunner, baseGroup: string): LaneSet<R> => {
   // The base weights are served until others are loaded. Adapters take turns.
-  const [base, merged] = [runner.makeDecoding(runner.servedWeights), runner.makeDecoding('fed')]
+  const [base, merged] = [runner.makeDecoding(runner.servedWeights.steps), runner.makeDecoding('fed')]
   const lanes = new Map<string, OpenLane<R>>()
   const seats = new Map<R, OpenLane<R>>()
   const empty = runner.makeLane() // never holds a row; used to compute the size of new lanes

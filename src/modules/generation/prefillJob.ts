@@ -170,5 +170,5 @@ export interface Piece {
 export const computePieces = (runner: ModelRunner, pieces: readonly Piece[]): readonly PrefillResult[] => {
   const { params, group } = pieces[0]!.job.need
   const items = pieces.map(({ job, count }) => job.item(count))
-  return runner.prefill(params(), items, group === BASE_GROUP ? runner.servedWeights : 'fed')
+  return runner.prefill(params(), items, group === BASE_GROUP ? runner.servedWeights.prompts : 'fed')
 }

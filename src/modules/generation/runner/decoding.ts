@@ -1,7 +1,8 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
 import type { HostArray } from '@tandem-rl/base'
 import type { Hosted } from '@tandem-rl/tfjs-onnxruntime'
-import type { Params } from '../../transformer/params.js'
+import type { DecoderConfig } from '../../transformer/config.js'
+import { type Params, parameterCount } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
 import { compiledCalls } from './compiledCalls.js'
 import { biasName, type RunnerGraphs, type StepLane } from './graphs.js'
@@ -24,14 +25,18 @@ const inOrder = (
   rows: HostArray | undefined,
 ): Hosted<StepLane> => ({ ...(rows && { rows }), biases, self, past })
 
-/**
- * Numbers of lanes for which graphs are compiled. Each graph holds the weights if they are
- * constants, so there are few.
- */
-const LANE_COUNTS = [1, 4, 8] as const
-
 /** Maximum number of lanes in one pass over the weights. */
 const MOST_LANES = 8
+
+/** Weights from which graphs are fewer, in bytes. */
+const LARGE_BYTES = 512 * 2 ** 20
+
+/**
+ * Returns the numbers of lanes for which graphs are compiled. Each graph holds the weights if they
+ * are constants, so there are few.
+ */
+const laneCounts = (config: DecoderConfig): readonly number[] =>
+  4 * parameterCount(config) > LARGE_BYTES ? [1, MOST_LANES] : [1, 4, MOST_LANES]
 
 /** The rows of one lane in a pass. */
 interface Part {
@@ -56,6 +61,7 @@ export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decodi
   const { config, graphs, rotary, windows, leastRows, cacheOf } = model
   const { keyValueHeads: heads, headSize: width } = config
   const compiled = compiledCalls(graphs.step, weights)
+  const counts = laneCounts(config)
 
   /** Returns a lane of one row without cached positions, for graphs with more lanes than needed. */
   const emptyLane = (): Hosted<Omit<StepLane, 'rows'>> => {
@@ -75,7 +81,7 @@ export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decodi
   const empty = emptyLane()
 
   const pass = (params: Params, work: Parameters<Decoding['step']>[1]): readonly NextToken[] => {
-    const lanes = LANE_COUNTS.find((count) => count >= work.length)!
+    const lanes = counts.find((count) => count >= work.length)!
     let rows = 0
     const parts = work.map(({ lane, rows: given }): Part => {
       const cache = cacheOf(lane)

@@ -146,7 +146,7 @@ export interface ModelRunner {
   readonly makeLane: (keptBytes?: number) => Lane
   readonly makeDecoding: (weights: StepWeights) => Decoding
   /** The weights of calls that serve requests until other weights are loaded. */
-  readonly servedWeights: StepWeights
+  readonly servedWeights: Readonly<Record<'steps' | 'prompts', StepWeights>>
   /** Frees compiled graphs. */
   readonly release: () => void
 }

@@ -33,14 +33,14 @@ export interface RunnerOptions {
 }
 
 /**
- * Largest weights to compile into a step, in bytes. Compilation holds larger ones in memory four
- * times.
+ * Largest weights to compile into graphs, in bytes. A graph takes 1.4 times their memory. Steps of
+ * one row are bound by memory, and gain most.
  */
-const CONSTANT_BYTES = 512 * 2 ** 20
+const CONSTANT_BYTES = { steps: 2.5 * 2 ** 30, prompts: 512 * 2 ** 20 } as const
 
-/** Returns `constant` for weights that are small enough to be compiled into steps. */
-export const servedWeights = (config: DecoderConfig): StepWeights =>
-  4 * parameterCount(config) <= CONSTANT_BYTES ? 'constant' : 'fed'
+/** Returns `constant` for weights that are small enough to be compiled into graphs. */
+export const constantWeights = (config: DecoderConfig, graphs: 'steps' | 'prompts'): StepWeights =>
+  4 * parameterCount(config) <= CONSTANT_BYTES[graphs] ? 'constant' : 'fed'
 
 /**
  * Makes a runner for one architecture.
@@ -86,7 +86,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
       return lane
     },
     makeDecoding: (weights) => makeDecoding({ ...laneModel, graphs, rotary: tablesFor, cacheOf }, weights),
-    servedWeights: servedWeights(config),
+    servedWeights: { steps: constantWeights(config, 'steps'), prompts: constantWeights(config, 'prompts') },
     release: () => {
       prefill.release()
       graphs.prefill.release()
