@@ -219,7 +219,6 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   runRolloutWorker: ['policys', 'policy'],
   rowSettings: ['column', 'columns'],
   sampleAhead: ['signals', 'signal', 2],
-  sampleCompletions: ['samplings', 'sampling', 2],
   SamplerWithoutReplacement: ['lasts', 'last'],
   sapo: ['positives', 'positive'],
   saveCheckpoint: ['positions', 'position', 1],
@@ -261,7 +260,6 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
 /** Functions with a parameter of options that are checked in another way. */
 const OTHERWISE: Readonly<Record<string, string>> = {
   engineArguments: 'passes any argument on to the server',
-  chatTransport: 'takes settings of OpenAIWrapper and ClientConfig, which refuse unknown ones',
   checkSampling: 'names every wrong field of sampling parameters, which are a value',
   promptLogProbs: 'is called for each token of an engine, and has no optional parameter',
   tokenLogProbs: 'is called for each token of an engine, and has no optional parameter',

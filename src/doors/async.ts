@@ -31,7 +31,6 @@ export type { OverlapSeconds } from '../collectors/overlap/overlapSeconds.js'
 export type {
   OverlapCounts,
   OverlapDrop,
-  OverlapRules,
   OverlapStart,
   StaleRule,
 } from '../collectors/overlap/overlapState.js'

@@ -13,12 +13,11 @@ export {
   type EnvSpecs,
   endedRows,
   nextRequest,
-  type OutcomeRows,
   outcomeSpec,
   type StepBetween,
 } from '../envs/base/env.js'
 export type { Episode, SharedEnvironment } from '../envs/base/episode.js'
-export { type EnvParts, type EnvTurn, makeEnv } from '../envs/base/makeEnv.js'
+export { type EnvParts, makeEnv } from '../envs/base/makeEnv.js'
 export type { ToolFailure } from '../envs/base/toolFailure.js'
 export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
 export type { DatasetChatState, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'

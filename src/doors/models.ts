@@ -10,7 +10,7 @@ export type { Completions } from '../data/completions.js'
 export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../learners/memoryEstimate.js'
 export type { HistoryTokens } from '../modules/historyPolicy.js'
 export { type Adapter, initialLora, type LoraParams, mergeLora, withLora } from '../modules/lora/adapter.js'
-export { DEFAULT_LORA, type LoraConfig, type LoraScaling, loraConfig } from '../modules/lora/config.js'
+export { type LoraConfig, type LoraScaling, loraConfig } from '../modules/lora/config.js'
 export { type AdapterFilesOptions, adapterFiles, type LoadedAdapter, loadAdapter } from '../modules/lora/peft.js'
 export { adapterWeights } from '../modules/lora/weights.js'
 export {

@@ -58,7 +58,7 @@ export type {
   OpenAIWrapperOptions,
   ToolChoice,
 } from '../modules/remote/chat/clientConfig.js'
-export { type ChatPolicy, chatTransport, OpenAIWrapper } from '../modules/remote/chat/openAIWrapper.js'
+export { type ChatPolicy, OpenAIWrapper } from '../modules/remote/chat/openAIWrapper.js'
 export type { RegistryFailure } from '../modules/remote/chat/policyKeys.js'
 export type {
   LanguageModelRegistry,

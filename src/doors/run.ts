@@ -26,7 +26,7 @@ export type { PolicyRun, PolicyRunSettings, PolicySampler, RunPlan } from '../ru
 export { type RunReference, runReference } from '../run/define/runReference.js'
 export { type VLLMSamplerOptions, vLLMSampler } from '../run/define/vLLMSampler.js'
 export type { AlarmKind } from '../run/metrics/alarmRules.js'
-export { type Alarm, type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../run/metrics/alarms.js'
+export type { Alarm, AlarmLimits } from '../run/metrics/alarms.js'
 export type { BatchMetrics } from '../run/metrics/batchMetrics.js'
 export type { EvaluationPart, Measure, Scores } from '../run/metrics/evaluation.js'
 export type {
@@ -40,12 +40,11 @@ export type {
   UpdateMetrics,
 } from '../run/metrics/records.js'
 export type { AgentReward } from '../run/parts/agentReward.js'
-export type { CollectOptions, EnvContext, EnvOf } from '../run/parts/collecting.js'
+export type { EnvContext } from '../run/parts/collecting.js'
 export type { LossEvaluatorOptions } from '../run/parts/lossEvaluator.js'
 export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from '../run/parts/rater.js'
 export type { RowBatches, RowBatchOptions, SplitRowsOptions } from '../run/parts/rowBatches.js'
 export { closing, type RecordOptions, type RunGroups } from '../run/parts/run.js'
-export { type SampledText, type SampleOptions, sampleCompletions } from '../run/parts/sample.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from '../run/parts/source.js'
 export { DATASET_HELP, type RowTaskSettings, type RunTasks } from '../run/parts/tasks.js'
 export { readReportStyle } from '../run/report/reportAssets.js'

@@ -96,12 +96,11 @@ export {
   leafEntries,
   leafPaths,
   mapLeaves,
-  nodePaths,
   skeleton,
   zipLeaves,
 } from '../data/tensorDict/leaves.js'
 export type { Mask } from '../data/tensorDict/masks.js'
-export { assign, type DeepMerge, type LeafAgainstNode, merge, mergeWith } from '../data/tensorDict/merge.js'
+export { assign, type DeepMerge, merge, mergeWith } from '../data/tensorDict/merge.js'
 export {
   type AsPaddedTensorOptions,
   asNestedTensor,

@@ -11,7 +11,6 @@ export const POLICY_RUN_PARTS = "model: record, env: function, heldOut: list, si
 export const RECIPE_OPTIONS = 'name: string, summary: string, settings: record, build: function, agent: function, envOfTask: function, tasks: function, mayChange: list'
 export const ROW_BATCHES_OPTIONS = 'name: string, rows: list | record, origin: record, size: number, key: record, batch: function'
 export const ROW_SETTINGS_OPTIONS = 'rows: string, from: string, columns: record'
-export const SAMPLE_COMPLETIONS_OPTIONS = 'count: number, key: record, sampling: record'
 export const SAVE_CHECKPOINT_OPTIONS = 'step: number, position: anything, learner: record, keep: number, files: record'
 export const SPLIT_ROWS_OPTIONS = 'size: number, batch: function, rows: list, source: string, heldOut: number, key: record'
 export const TASK_RECIPE_OPTIONS = "name: string, summary: string, defaults: record, settings: record, mayChange: list, model: function, envOfTask: function, tasks: function, env: function, heldOut: function | list, signal: function, metrics: function, tools: list, segments: 'last' | 'each' | 'uniform' | record, loss: record, advantage: function"

@@ -5,7 +5,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { floorOf, type Rational, rational } from './rational.js'
 
-export type Operator = '+' | '-' | '*' | '/' | '%' | '^'
+type Operator = '+' | '-' | '*' | '/' | '%' | '^'
 
 /** A term. `at` is its position in the text; for an operation, the position of the operator. */
 export type Arithmetic =

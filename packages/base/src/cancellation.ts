@@ -1,4 +1,5 @@
 /** Cancellation of work: one signal that combines several reasons, and waits that end with it. */
+import type { Timers } from './capabilities.js'
 
 /** The cancellation of one piece of work. */
 export interface Cancellation {
@@ -71,6 +72,27 @@ export const unlessAborted = <T>(promise: Promise<T>, signal: AbortSignal): Prom
     else signal.addEventListener('abort', onAbort, { once: true })
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
   })
+
+/**
+ * Waits for a promise, at most `ms` milliseconds. After that, a rejection of the promise is ignored.
+ *
+ * Errors   rejects as the promise does.
+ */
+export const within = <T>(promise: Promise<T>, ms: number, timers: Timers): Promise<T | typeof ABORTED> =>
+  new Promise((resolve, reject) => {
+    const cancelTimer = Number.isFinite(ms) ? timers.after(ms, () => resolve(ABORTED)) : () => {}
+    promise.then(resolve, reject).finally(cancelTimer)
+  })
+
+/** Waits for some milliseconds, or until the signal aborts. */
+export const pause = async (ms: number, timers: Timers, signal?: AbortSignal): Promise<void> => {
+  let cancelTimer = (): void => {}
+  const over = new Promise<void>((resolve) => {
+    cancelTimer = timers.after(ms, resolve)
+  })
+  await (signal === undefined ? over : unlessAborted(over, signal))
+  cancelTimer()
+}
 
 /**
  * Yields the items of a stream until it ends or the signal aborts, whether or not the stream

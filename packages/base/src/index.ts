@@ -12,11 +12,10 @@ export {
   exactValue,
   floatValue,
   literalsOf,
-  type Operator,
   parseArithmetic,
 } from './arithmetic.js'
 export { type ByteSource, memoryBytes, requireRange } from './byteSource.js'
-export { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from './cancellation.js'
+export { ABORTED, type Cancellation, cancellation, pause, unlessAborted, untilAborted, within } from './cancellation.js'
 export type {
   Calendar,
   Clock,

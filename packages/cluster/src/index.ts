@@ -32,7 +32,6 @@ export {
 export { type Ledger, ledger, type TaskOutcome, taskOutcome } from './queues/takeGroups.js'
 export {
   collectFromQueue,
-  parseQueuePosition,
   type QueueBatch,
   type QueueCollector,
   type QueueCollectorOptions,

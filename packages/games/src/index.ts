@@ -81,7 +81,6 @@ export {
   gameSettings,
 } from './run/gameRun.js'
 export {
-  decisionPolicy,
   type ModelDecision,
   type ModelDecisionsOptions,
   modelDecisions,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-export { GGUF_TYPES, type GgufType, restoreBlocks } from './blocks.js'
+export { type GgufType, restoreBlocks } from './blocks.js'
 export { GGUF_LIMITS, type GgufEntry, type GgufScalar, type GgufValue } from './header.js'
 export { type GgufModel, openGgufModel } from './huggingFace/model.js'
 export type { TokenizerFiles } from './huggingFace/tokenizer.js'

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
-import { GGUF_TYPES, type GgufType, restoreBlocks } from '@tandem-rl/gguf'
+import { type GgufType, restoreBlocks } from '@tandem-rl/gguf'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { GGUF_TYPES } from '../src/blocks.js'
 
 /** Numbers that the Python package gguf restores, made by test/golden/generate/ggufFiles.py. */
 const golden = JSON.parse(readFileSync('packages/gguf/test/golden/blocks.json', 'utf8')) as Readonly<

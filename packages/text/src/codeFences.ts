@@ -1,7 +1,7 @@
 /** Fenced code blocks of Markdown. */
 
 /** A fenced code block. */
-export interface CodeFence {
+interface CodeFence {
   /** The first word after the opening fence, in lower case, or an empty string. */
   readonly language: string
   readonly code: string

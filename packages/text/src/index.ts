@@ -27,7 +27,7 @@ export {
   type TrajectoryOptions,
   type TrajectoryTurn,
 } from './capture/trajectories.js'
-export { type CodeFence, codeFences } from './codeFences.js'
+export { codeFences } from './codeFences.js'
 export type {
   AdapterWeights,
   EngineInfo,
@@ -49,7 +49,7 @@ export type {
   WeightFailure,
   WeightSource,
 } from './generation.js'
-export { argumentsText, readArguments } from './history/argumentText.js'
+export { argumentsText } from './history/argumentText.js'
 export {
   type AudioPart,
   appendMessage,

@@ -30,7 +30,7 @@ export type { Hosted, Prepared, PreparedArguments } from './prepared.js'
 export { type Region, region, useOwned } from './region.js'
 export { activeRecordingBackend, registerOnnxRuntime } from './register.js'
 export { type EngineReport, engineReport } from './report.js'
-export { discard, type HoldsTensors, liveTensors, type Owned, own, ownedCount, scope, TENSORS } from './scope.js'
+export { discard, liveTensors, type Owned, own, ownedCount, scope, TENSORS } from './scope.js'
 export {
   BACKEND_CANDIDATES,
   BACKENDS,

@@ -15,7 +15,7 @@ import { recordOwned } from './ownership.js'
 export const TENSORS: unique symbol = Symbol.for('tandem.tensors')
 
 /** A value whose tensors `tensorsOf` finds: see `TENSORS`. */
-export interface HoldsTensors {
+interface HoldsTensors {
   readonly [TENSORS]: () => Iterable<unknown>
 }
 

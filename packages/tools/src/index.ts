@@ -67,15 +67,12 @@ export { pythonTool } from './tools/pythonTool.js'
 export { type RemoteWorldToolOptions, remoteWorldTool } from './tools/remoteWorldTool.js'
 export {
   type CallFinder,
-  callsOfMessage,
   callsOfText,
   type RequestedCalls,
-  type TextCalls,
 } from './tools/requestedCalls.js'
 export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from './tools/retrieval.js'
 export type { Passage, RetrievalCacheOptions, RetrievalStore } from './tools/retrievalCache.js'
 export {
-  type CallNotice,
   type CallOutcome,
   type CallsToRun,
   type LateCall,
@@ -116,7 +113,6 @@ export {
   type HouseholdGoal,
   type HouseholdState,
   type HouseholdTask,
-  householdSolution,
   householdTasks,
   householdWorld,
 } from './worlds/household.js'
@@ -124,7 +120,6 @@ export {
   type LaboratoryGoal,
   type LaboratoryState,
   type LaboratoryTask,
-  laboratorySolution,
   laboratoryTasks,
   laboratoryWorld,
 } from './worlds/laboratory.js'

@@ -1,5 +1,5 @@
 /** Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks. */
-import { cell, checkOptions, type Timers } from '@tandem-rl/base'
+import { cell, checkOptions, type Timers, within } from '@tandem-rl/base'
 import { harmless, liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
@@ -69,16 +69,6 @@ const guarded = (sink: Sink, call: () => TE.TaskEither<SinkFailure, void>): Task
     })
   return async () => E.flatten(await TE.tryCatch(async () => call()(), thrown)())
 }
-
-/** Waits for work, at most `ms` milliseconds. */
-const within = (work: Promise<unknown>, ms: number, timers: Timers): Promise<'done' | 'late'> =>
-  new Promise((resolve) => {
-    const cancel = timers.after(ms, () => resolve('late'))
-    void work.then(() => {
-      cancel()
-      resolve('done')
-    })
-  })
 
 const isEdge = ({ type }: TrackedEvent): boolean => type === 'start' || type === 'end'
 

@@ -16,7 +16,7 @@ import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
 export type StaleRule = 'wait' | 'drop' | 'correct'
 
 /** Rules that limit how far sampling runs ahead of training. Plain numbers and words. */
-export interface OverlapRules {
+interface OverlapRules {
   /** Groups per training step. */
   readonly groups: number
   /**

@@ -1,5 +1,5 @@
 /** Plays a task: one reset, and one rollout for each element of the environment. */
-import { ABORTED, child, type Key, type Timers, uniform, unlessAborted } from '@tandem-rl/base'
+import { ABORTED, child, type Key, pause, type Timers, uniform } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
@@ -116,14 +116,11 @@ const tried = async <T>(
     const result = await tryOnce(run, rules, mine)
     if (result === ABORTED || E.isRight(result)) return result
     if (attempts > rules.retries) return E.left({ attempts, cause: result.left })
-    const pause = pauseOf(rules, key, attempts)
+    const waitMs = pauseOf(rules, key, attempts)
     const waited = await tryOnce<null>(
       async (signal) => {
-        const over = new Promise<E.Either<never, null>>((go) => {
-          const cancelTimer = rules.timers.after(pause, () => go(E.right(null)))
-          signal.addEventListener('abort', cancelTimer, { once: true })
-        })
-        return unlessAborted(over, signal)
+        await pause(waitMs, rules.timers, signal)
+        return signal.aborted ? ABORTED : E.right(null)
       },
       { ...rules, deadlineMs: Number.POSITIVE_INFINITY },
       mine,

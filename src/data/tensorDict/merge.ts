@@ -17,7 +17,7 @@ import {
  * The schema of a merge under a key that is a leaf on one side and a node on the other, for which
  * `merge` throws.
  */
-export interface LeafAgainstNode {
+interface LeafAgainstNode {
   readonly 'a leaf on one side and a node on the other cannot be merged': never
 }
 

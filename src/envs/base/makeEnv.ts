@@ -16,11 +16,6 @@ import {
   type StepOptions,
 } from './env.js'
 
-/** The result of a step: the entries that change, and the rewards and ends of the elements. */
-export interface EnvTurn extends OutcomeRows {
-  readonly next: TensorDict
-}
-
 /** The parts of an environment. */
 export interface EnvParts<O, in A> {
   readonly name: string
@@ -28,12 +23,15 @@ export interface EnvParts<O, in A> {
   readonly specs: EnvSpecs
   /** Returns the entries of the first state. Those of the request stay beside them. */
   readonly reset: (request: TensorDict, key: Key) => TE.TaskEither<EnvFailure, TensorDict<O>>
-  /** Plays one turn. Elements that have ended before stay ended and get no reward. */
+  /**
+   * Plays one turn: returns the entries that change, and the rewards and ends. Elements that have
+   * ended before stay ended and get no reward.
+   */
   readonly step: (
     state: TensorDict<O>,
     action: TensorDict<A>,
     options: StepOptions,
-  ) => TE.TaskEither<EnvFailure, EnvTurn>
+  ) => TE.TaskEither<EnvFailure, OutcomeRows & { readonly next: TensorDict }>
 }
 
 /**

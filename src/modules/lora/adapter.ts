@@ -110,7 +110,7 @@ const rankIn = (tensors: Params, module: string): number => {
  *          copied nor changed.
  *
  * @example
- * Object.keys(withLora({}, { config: DEFAULT_LORA, tensors: {} })) // []
+ * Object.keys(withLora({}, { config: loraConfig({}), tensors: {} })) // []
  */
 export const withLora = (base: Params, adapter: LoraParams): Params => ({
   ...base,

@@ -73,7 +73,7 @@ const rankOf = (lora: LoraConfig, module: string): number => fromPattern(lora.ra
  * Returns the factor of the product of a module's two matrices.
  *
  * @example
- * scalingOf({ ...DEFAULT_LORA, alpha: 16 }, 'model.layers.0.self_attn.q_proj', 8) // 2
+ * scalingOf(loraConfig({ alpha: 16 }), 'model.layers.0.self_attn.q_proj', 8) // 2
  */
 export const scalingOf = (lora: LoraConfig, module: string, rank: number): number =>
   fromPattern(lora.alphaPattern, module, lora.alpha) / (lora.scaling === 'alpha/rank' ? rank : Math.sqrt(rank))

@@ -1,5 +1,5 @@
 /** Samples completions of one question. */
-import { checkOptions, type Key } from '@tandem-rl/base'
+import type { Key } from '@tandem-rl/base'
 import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -12,7 +12,6 @@ import { tokenEnv } from '../../envs/tokenEnv.js'
 import type { GenerationOptions } from '../../modules/generation/generator.js'
 import { makeParams, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
-import { SAMPLE_COMPLETIONS_OPTIONS } from '../optionKinds.js'
 
 export interface SampledText {
   /** The completion's text, without the end-of-turn token. */
@@ -35,7 +34,6 @@ export const sampleCompletions = (
   question: string,
   options: SampleOptions,
 ): TE.TaskEither<EnvFailure | PolicyFailure, readonly SampledText[]> => {
-  checkOptions('sampleCompletions', options, SAMPLE_COMPLETIONS_OPTIONS)
   const { count, key, sampling } = options
 
   const { config, text } = model

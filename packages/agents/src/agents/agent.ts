@@ -3,7 +3,7 @@
 import { type Clock, checkOptions, type Failure, type Key, keyFromSeed } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
 import { type ChatTemplate, TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '@tandem-rl/text'
-import { type TextCalls, type Tool, ToolRegistry, type ToolSpec, toolSpecs } from '@tandem-rl/tools'
+import { type SimpleToolTransformOptions, type Tool, ToolRegistry, type ToolSpec, toolSpecs } from '@tandem-rl/tools'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -23,7 +23,7 @@ import type { AgentKind } from './kinds/kind.js'
 import { type AgentRunResult, runResult } from './trajectory.js'
 
 /** The options of every agent, under AgentFly's names. */
-export interface AgentOptions<T extends AgentTask = AgentRowTask> extends Pick<TextCalls, 'thoughts'> {
+export interface AgentOptions<T extends AgentTask = AgentRowTask> extends Pick<SimpleToolTransformOptions, 'thoughts'> {
   /** A folder or a name on the hub; the name on the server for the backend `client`. */
   readonly modelNameOrPath: string
   readonly tools?: readonly Tool[]

@@ -14,7 +14,6 @@ import {
 } from '@tandem-rl/text'
 import {
   type CallFinder,
-  callsOfMessage,
   callsOfText,
   contextFolding,
   type Tool,
@@ -112,7 +111,7 @@ const finderOf = (parts: AgentParts, { format, template }: PolicyText): CallFind
   const tools = toolSpecs(ToolRegistry(parts.tools))
   const known = template === undefined ? 'none' : thoughtTagsOf(template.source)
   const thoughts = parts.thoughts ?? (known === 'none' ? THINK_TAGS : known)
-  const native = format === undefined ? callsOfMessage : callsOfText(format, { tools, thoughts })
+  const native = callsOfText(format, { tools, thoughts })
   return (reply, malformed, prompt) => {
     const found = read(textOf(reply))
     if (found.end === 'terminal') return { calls: [], malformed: [] }

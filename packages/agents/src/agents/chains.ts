@@ -3,7 +3,7 @@
 import { ABORTED, type Clock, cancellation, child, type Failure, type Key, limiter } from '@tandem-rl/base'
 import { harmless, thrownText } from '@tandem-rl/base/host'
 import { decodeNext, type Message, type TextTokenizer, type ToolCallFormat, textOf } from '@tandem-rl/text'
-import { type CallNotice, ToolRegistry, toolSpecs } from '@tandem-rl/tools'
+import { ToolRegistry, toolSpecs } from '@tandem-rl/tools'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import {
@@ -23,7 +23,7 @@ import { type AgentParts, type AgentSource, agentEnv } from './agentEnv.js'
 import type { BackendSeat } from './backends/backend.js'
 import { type ReadRows, readRows, type ThrownChain } from './chainRows.js'
 import type { ChainHappening, ChainObserver, ChainPlace } from './events.js'
-import { callTimer } from './monitor.js'
+import { type CallObserver, callTimer } from './monitor.js'
 import type { ChainCall, ChainTrajectory } from './trajectory.js'
 
 /** The parts that all chains of a run share. */
@@ -51,7 +51,7 @@ interface Chain {
   readonly emit: (happening: ChainHappening) => void
   /** True if an observer is registered. */
   readonly isObserved: boolean
-  readonly onCall: (event: CallNotice) => void
+  readonly onCall: CallObserver
   readonly calls: ChainCall[]
   /** Number of the turn, from 1. */
   turn: number

@@ -2,7 +2,7 @@
 
 import { type Clock, checkOptions } from '@tandem-rl/base'
 import { liveClock } from '@tandem-rl/base/host'
-import type { CallNotice, ResourcePool } from '@tandem-rl/tools'
+import type { ResourcePool, ToolCallOptions } from '@tandem-rl/tools'
 import type { TokenAction, TokenPrompt } from 'tandem-rl'
 import { trajectoryReturns } from 'tandem-rl/async'
 import { find, get, raggedRow, type TensorDict } from 'tandem-rl/tensordict'
@@ -10,8 +10,11 @@ import { AGENT_MONITOR_OPTIONS } from '../optionKinds.js'
 import { mean, toolMetrics } from './metrics.js'
 import { type ChainCall, sharedLength } from './trajectory.js'
 
+/** Observes the start and the end of calls. */
+export type CallObserver = NonNullable<ToolCallOptions['onCall']>
+
 /** Returns a function that takes the notices of calls and returns each call that has ended. */
-export const callTimer = (clock: Clock): ((event: CallNotice) => ChainCall | undefined) => {
+export const callTimer = (clock: Clock): ((event: Parameters<CallObserver>[0]) => ChainCall | undefined) => {
   const started = new Map<unknown, number>()
   return (event) => {
     if (event.type === 'start') {
@@ -34,7 +37,7 @@ export interface AgentMonitorOptions {
 /** Counts the calls of an agent between the steps of its training. */
 export interface AgentMonitor {
   /** The option `toolOptions.onCall` of the agent. */
-  readonly onCall: (event: CallNotice) => void
+  readonly onCall: CallObserver
   /**
    * The part `metrics` of `grpoParts`. Returns the metrics of a collected batch, and of the calls
    * and pools since the previous batch.

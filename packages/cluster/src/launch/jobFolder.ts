@@ -1,5 +1,5 @@
 /** Run folders of jobs on a Ray cluster. */
-import { describe, FailureError, type Files, type Json, type Locks, orThrow, type Timers } from '@tandem-rl/base'
+import { describe, FailureError, type Files, type Json, type Locks, orThrow, pause, type Timers } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { createRunFolder, type RunWriter, readRun, writeRun } from 'tandem-rl/run'
 import { z } from 'zod'
@@ -88,21 +88,6 @@ export type Followed = RayJobInfo | null
 /** Pauses between looks at the log, in milliseconds, and failures in a row that are endured. */
 const [SHORTEST, LONGEST, MAX_FAILURES] = [1000, 60_000, 30] as const
 
-/** Waits, or returns early if the signal aborts. */
-const sleep = (timers: Timers, ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    const cancel = timers.after(ms, resolve)
-    signal.addEventListener(
-      'abort',
-      () => {
-        cancel()
-        resolve()
-      },
-      { once: true },
-    )
-  })
-
 /** Writes what is new in a log to the folder, from its beginning in each session. */
 const logWriter = (files: Files, run: RunWriter, { folder, onEvent }: FollowedFolder) => {
   const reader = stepReader()
@@ -159,8 +144,8 @@ export const followJob = async (
         }
       } else if (looked.left.kind !== 'unreachable' || ++failures === MAX_FAILURES) throw new FailureError(looked.left)
       else followed.onEvent({ type: 'waiting', reason: describe(looked.left) })
-      const pause = Math.min(LONGEST, Math.max(SHORTEST, 20 * (performance.now() - began), failures * SHORTEST))
-      await sleep(timers, pause, signal)
+      const waitMs = Math.min(LONGEST, Math.max(SHORTEST, 20 * (performance.now() - began), failures * SHORTEST))
+      await pause(waitMs, timers, signal)
     }
     return null
   } finally {

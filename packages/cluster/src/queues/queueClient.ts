@@ -1,5 +1,5 @@
 /** A client of a shared queue's log: it tracks the state of the queue and appends events. */
-import { cell, child, type Key, type Timers, uniform } from '@tandem-rl/base'
+import { cell, child, type Key, pause, type Timers, uniform } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import {
@@ -106,9 +106,9 @@ const repeated =
       const result = await work()
       if (E.isRight(result) || result.left.kind !== 'unreachable' || waited >= patienceMs()) return result
       const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1))
-      const pause = (longest * (1 + uniform(child(key, 'pause'), attempt))) / 2
-      waited += pause
-      await new Promise<void>((go) => void timers.after(pause, go))
+      const ms = (longest * (1 + uniform(child(key, 'pause'), attempt))) / 2
+      waited += ms
+      await pause(ms, timers)
     }
   }
 

@@ -7,6 +7,7 @@ import {
   describe,
   type Json,
   type Key,
+  pause,
   type Timers,
   unlessAborted,
 } from '@tandem-rl/base'
@@ -258,8 +259,7 @@ const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> =>
       continue
     }
     if (state.inRow > 0) {
-      const pause = limits.pauseMs * 2 ** Math.min(6, state.inRow - 1)
-      await waitFor(new Promise<void>((go) => void timers.after(pause, go)))
+      await pause(limits.pauseMs * 2 ** Math.min(6, state.inRow - 1), timers, over.signal)
       if (over.signal.aborted) break
     }
     const lease = await queue.lease()

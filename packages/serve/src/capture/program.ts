@@ -1,6 +1,6 @@
 /** Runs a user's program on one task: a function, or a process. */
 import { joinBytes } from '@tandem-rl/base'
-import { liveProcesses } from '@tandem-rl/host'
+import { liveProcesses, textTail } from '@tandem-rl/host'
 import type { Task } from '@tandem-rl/text'
 import * as E from 'fp-ts/lib/Either.js'
 
@@ -56,18 +56,6 @@ const makeOutput = (onFull: () => void) => {
   }
 }
 
-/** The end of what a process wrote to its errors. */
-const makeTail = () => {
-  const decoder = new TextDecoder()
-  let tail = ''
-  return {
-    push: (bytes: Uint8Array): void => {
-      tail = (tail + decoder.decode(bytes, { stream: true })).slice(-QUOTED)
-    },
-    text: () => tail.trim(),
-  }
-}
-
 /**
  * Makes a program of a command line. The process reads the task's query from its input, and the
  * variables that clients of OpenAI's and Anthropic's APIs read name the server. Its output without
@@ -86,13 +74,13 @@ export const commandProgram =
     const [command = '', ...args] = typeof line === 'function' ? line(task) : line
     let stop = (): void => {}
     const output = makeOutput(() => stop())
-    const errors = makeTail()
+    const errors = textTail(QUOTED)
     const started = await liveProcesses.converse({
       command,
       args,
       env: { ...env, ...variablesOf(context) },
       onOutput: output.push,
-      onErrors: errors.push,
+      onErrors: errors.add,
       ...(folder !== undefined && { folder }),
     })()
     if (E.isLeft(started)) throw new Error(started.left.reason)

@@ -1,5 +1,5 @@
 /** Calls of a Tinker server: requests that are sent again after troubles that may pass. */
-import { type Cell, cell, errorMessage, type Ids, redact, type Timers } from '@tandem-rl/base'
+import { type Cell, cell, errorMessage, type Ids, pause, redact, type Timers } from '@tandem-rl/base'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 
 /**
@@ -206,7 +206,6 @@ export const makeCalls = (options: CallOptions): Calls => {
     reason: redact(`${server} (${serverName()}) ${call}: ${reason}`, [apiKey]),
   })
   const mayRepeat: Calls['mayRepeat'] = ({ effect }) => effect === 'none' || repeats() === 'recognized'
-  const wait = (ms: number): Promise<void> => new Promise((resolve) => void timers.after(ms, resolve))
 
   const attempt: Calls['attempt'] = async (request) => {
     const { path, base = 'api', method = 'POST', json, protobuf, headers = {}, idempotencyKey, signal } = request
@@ -270,12 +269,12 @@ export const makeCalls = (options: CallOptions): Calls => {
             ...(status !== undefined && { status }),
           }),
         )
-      const pause = backoffMs(tries)
-      if (waited + pause > deadlineMs)
+      const waitMs = backoffMs(tries)
+      if (waited + waitMs > deadlineMs)
         return left(failure('unreachable', { call, reason: `${reason}, after ${tries + 1} attempts` }))
-      waited += pause
+      waited += waitMs
       counts.update((all) => ({ ...all, repeated: all.repeated + 1 }))
-      await wait(pause)
+      await pause(waitMs, timers)
     }
   }
 
@@ -293,7 +292,7 @@ export const makeCalls = (options: CallOptions): Calls => {
       return right(replyJson(reply.right))
     },
     failure,
-    wait,
+    wait: (ms) => pause(ms, timers),
     mayRepeat,
     counts: counts.get,
     count: (kind, tokens) => counts.update((all) => ({ ...all, [kind]: all[kind] + tokens })),

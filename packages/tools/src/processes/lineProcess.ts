@@ -1,14 +1,17 @@
 /** Programs that are asked in lines of JSON. */
 import {
+  ABORTED,
   type Processes,
   type ResourceFailure,
   resourceFailure,
   type TalkingProcess,
   type TalkingProgram,
   type Timers,
+  unlessAborted,
+  within,
 } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
-import { lineReader, liveProcesses } from '@tandem-rl/host'
+import { lineReader, liveProcesses, textTail } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
@@ -40,7 +43,7 @@ export interface LineProgram extends Pick<TalkingProgram, 'command' | 'args' | '
 }
 
 /** The last part of a program's error output, for the reason of a failure. */
-const MAX_ERRORS = 2000
+const MAX_ERRORS = 500
 
 /** The connection to a running program. */
 interface Talk {
@@ -56,7 +59,7 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
     E.left(resourceFailure(name, kind, reason))
   const gone = process.ended.then(({ code, signal }) => {
     isOver = true
-    return failed('dead', `it ended with ${signal ?? `code ${code}`}: ${errors().trim().slice(-500)}`)
+    return failed('dead', `it ended with ${signal ?? `code ${code}`}: ${errors()}`)
   })
   const stop = async (): Promise<void> => {
     if (!isOver) await process.stop(graceMs)
@@ -64,39 +67,24 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
   return {
     isAlive: () => !isOver,
     ask: async (request, { limitMs, signal }) => {
-      let cancelTimer = (): void => {}
       const line = new Promise<E.Either<never, string>>((resolve) => {
         lines.onLine = (text) => resolve(E.right(text))
       })
-      const late = new Promise<'late' | 'off'>((resolve) => {
-        const cancel = timers.after(limitMs, () => resolve('late'))
-        const off = (): void => resolve('off')
-        signal?.addEventListener('abort', off, { once: true })
-        cancelTimer = () => {
-          cancel()
-          signal?.removeEventListener('abort', off)
-        }
-        if (signal?.aborted === true) off()
-      })
-      const written = await process.write(`${JSON.stringify(request)}\n`)()
-      const first = await (E.isLeft(written) ? gone : Promise.race([line, late, gone]))
-      cancelTimer()
-      if (typeof first !== 'string') return first
+      const answered = process
+        .write(`${JSON.stringify(request)}\n`)()
+        .then((written) => (E.isLeft(written) ? gone : Promise.race([line, gone])))
+      const first = await within(signal === undefined ? answered : unlessAborted(answered, signal), limitMs, timers)
+      if (first !== ABORTED) return first
       await stop()
-      return first === 'late'
-        ? failed('dead', `it did not answer in ${limitMs} ms`)
-        : failed('cancelled', 'nobody waits for its answer any more')
+      return signal?.aborted === true
+        ? failed('cancelled', 'its answer is no longer needed')
+        : failed('dead', `it did not answer in ${limitMs} ms`)
     },
     end: async (last) => {
       if (isOver) return
       if (last !== undefined) await process.write(`${JSON.stringify(last)}\n`)()
       process.endInput()
-      let cancelTimer = (): void => {}
-      const late = new Promise<void>((resolve) => {
-        cancelTimer = timers.after(graceMs, resolve)
-      })
-      await Promise.race([gone, late])
-      cancelTimer()
+      await within(gone, graceMs, timers)
       await stop()
     },
   }
@@ -114,19 +102,16 @@ export const lineProcess =
   async () => {
     const { command, args, folder, env, processes = liveProcesses } = program
     const lines = { onLine: (_line: string): void => {} }
-    let errors = ''
-    const decoder = new TextDecoder()
+    const errors = textTail(MAX_ERRORS)
     const started = await processes.converse({
       command,
       args,
       ...(folder !== undefined && { folder }),
       ...(env !== undefined && { env }),
       onOutput: lineReader((line) => lines.onLine(line)).add,
-      onErrors: (bytes) => {
-        errors = (errors + decoder.decode(bytes, { stream: true })).slice(-MAX_ERRORS)
-      },
+      onErrors: errors.add,
     })()
     return E.isLeft(started)
       ? E.left(resourceFailure(program.name, 'start', started.left.reason))
-      : E.right(talking({ process: started.right, lines, errors: () => errors }, program))
+      : E.right(talking({ process: started.right, lines, errors: errors.text }, program))
   }

@@ -3,6 +3,7 @@ import {
   cancellation,
   type HttpFailure,
   parseJson,
+  pause,
   type ResourceFailure,
   type ResourceSpec,
   resourceFailure,
@@ -34,8 +35,6 @@ const MOST_DELETES = 3
 /** A pause before a `DELETE` is sent again, as a part of `endMs`. */
 const PAUSE = 0.1
 
-const after = (ms: number): Promise<void> => new Promise((go) => void liveTimers.after(ms, go))
-
 /**
  * Ends a session. `coming`: the service may still be opening it, so that 404 does not mean that it
  * is gone.
@@ -45,7 +44,7 @@ const removed = async (transport: Transport, path: string, rest: { state: 'open'
     const answer = await transport.send({ method: 'DELETE', path, repeat: 'safe', deadlineMs: rest.endMs })()
     if (E.isRight(answer) || answer.left.kind === 'closed') return
     if (answer.left.status === 404 && rest.state === 'open') return
-    if (left > 1) await after(rest.endMs * PAUSE)
+    if (left > 1) await pause(rest.endMs * PAUSE, liveTimers)
   }
 }
 

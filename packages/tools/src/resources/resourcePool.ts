@@ -1,10 +1,10 @@
 /** A bounded number of resources, which users lease one at a time. */
-import { checkOptions, type ResourceFailure, type ResourceSpec, type Timers } from '@tandem-rl/base'
+import { checkOptions, type ResourceFailure, type ResourceSpec, type Timers, within } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { RESOURCE_POOL_OPTIONS } from '../optionKinds.js'
-import { after, alive, emptyPlaces, evict, keepIdle, type Lease, leaseOf, type Reasoned, rest } from './places.js'
+import { alive, emptyPlaces, evict, keepIdle, type Lease, leaseOf, type Reasoned, rest } from './places.js'
 import { type AcquireOptions, begin, closedIn, type Queue, serve, waitFor } from './waitingLine.js'
 
 export interface ResourcePoolOptions {
@@ -83,16 +83,6 @@ const checkSizes = (options: ResourcePoolOptions): void => {
   if (problems.length > 0) throw new RangeError(`resourcePool: ${problems.join('; ')}`)
 }
 
-/** Waits for running work, at most for a time limit, in case a spec never ends a resource. */
-const patiently = async (timers: Timers, ms: number, work: Promise<unknown>): Promise<void> => {
-  let cancelTimer = (): void => {}
-  const late = new Promise<void>((resolve) => {
-    cancelTimer = after(timers, ms, resolve)
-  })
-  await Promise.race([work, late])
-  cancelTimer()
-}
-
 /**
  * Makes a pool. Leases are exclusive: a resource has one user at a time. Waiting users are served
  * in the order in which they came. A resource that died while it was idle is replaced.
@@ -153,7 +143,7 @@ export const resourcePool = <R, A = void, F extends Reasoned = ResourceFailure>(
       places.door.set('closed')
       for (const waiter of [...queue.line]) waiter.settle(closedIn(places))
       for (const stop of [...queue.stops]) stop()
-      await patiently(timers, startMs, Promise.all([...queue.starting]).then(drain))
+      await within(Promise.all([...queue.starting]).then(drain), startMs, timers)
     },
   }
 }

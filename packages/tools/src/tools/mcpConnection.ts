@@ -1,6 +1,6 @@
 /** Keeps a server connected: reconnects with growing pauses, a limited number of times. */
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
-import { ABORTED, child, uniform, unlessAborted } from '@tandem-rl/base'
+import { ABORTED, child, pause, uniform, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type McpFailure, type McpLibrary, mcpFailure } from './mcp.js'
 import { type McpOutcome, type McpSession, type McpSessionOptions, openSession } from './mcpSession.js'
@@ -39,15 +39,6 @@ interface Held {
   begun: readonly number[]
   connects: number
   listing: 'no' | 'underway' | 'again'
-}
-
-/** Waits `ms` milliseconds, or until the connection is closed. */
-const pause = (ms: number, { world }: McpConnectionOptions, over: AbortSignal): Promise<unknown> => {
-  let cancel = (): void => {}
-  const rung = new Promise<void>((ring) => {
-    cancel = world.timers.after(ms, ring)
-  })
-  return unlessAborted(rung, over).finally(() => cancel())
 }
 
 /** Stores the tools of the server, and calls `onTools` if they have changed. */
@@ -114,7 +105,7 @@ const connect = async (
     }
     const leftMs = begun + limits.connectMs - world.clock.now()
     if (opened.left.kind !== 'unreachable' || attempt >= limits.attempts || leftMs < limits.pauseMs) return opened
-    await pause(uniform(key, attempt) * limits.pauseMs * 2 ** (attempt - 1), options, over)
+    await pause(uniform(key, attempt) * limits.pauseMs * 2 ** (attempt - 1), world.timers, over)
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { asError, type ProcessEnd, type TalkingProcess } from '@tandem-rl/base'
+import { textTail } from '@tandem-rl/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { McpLibrary, McpLimits, McpProgram, McpWorld } from './mcp.js'
 import type { McpWire } from './mcpWire.js'
@@ -38,9 +39,8 @@ export const stdioWire = (
   { limits, world }: { readonly limits: McpLimits; readonly world: McpWorld },
 ): McpWire => {
   const buffer = new ReadBuffer({ maxBufferSize: limits.maxBytes })
-  const decoder = new TextDecoder()
   let running: TalkingProcess | undefined
-  let errors = ''
+  const errors = textTail(TAIL)
   let why: string | undefined
   let badLines = 0
   let isClosing = false
@@ -78,9 +78,7 @@ export const stdioWire = (
           }
           while (why === undefined && readOne() === 'read');
         },
-        onErrors: (bytes) => {
-          errors = (errors + decoder.decode(bytes, { stream: true })).slice(-TAIL)
-        },
+        onErrors: errors.add,
       })()
       if (E.isLeft(started)) {
         why = started.left.reason
@@ -109,7 +107,7 @@ export const stdioWire = (
   }
   return {
     transport,
-    why: () => (why === undefined || errors.trim() === '' ? why : `${why}; its last errors: ${errors.trim()}`),
+    why: () => (why === undefined || errors.text() === '' ? why : `${why}; its last errors: ${errors.text()}`),
     cut: () => void running?.stop(0),
     end: () => transport.close(),
   }

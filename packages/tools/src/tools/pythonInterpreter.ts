@@ -1,5 +1,5 @@
 import { checkOptions } from '@tandem-rl/base'
-import { type CodeFence, codeFences, type Message, textOf, withoutThoughts } from '@tandem-rl/text'
+import { codeFences, type Message, textOf, withoutThoughts } from '@tandem-rl/text'
 import type { HistoryPrompt, Transform } from 'tandem-rl'
 import { PYTHON_INTERPRETER_OPTIONS } from '../optionKinds.js'
 import { type CallFinder, callsOfMessage, type RequestedCalls } from './requestedCalls.js'
@@ -23,8 +23,7 @@ export interface PythonInterpreterOptions extends ToolCallOptions {
  */
 const callsOf = (reply: Message, name: string, languages: readonly string[]): RequestedCalls => {
   if (reply.toolCalls.length > 0) return callsOfMessage(reply, undefined)
-  const isPython = ({ language }: CodeFence): boolean => languages.includes(language)
-  const blocks = codeFences(withoutThoughts(textOf(reply))).filter(isPython)
+  const blocks = codeFences(withoutThoughts(textOf(reply))).filter(({ language }) => languages.includes(language))
   return {
     calls: blocks.filter(({ isClosed }) => isClosed).map(({ code }) => ({ name, arguments: { code } })),
     malformed: blocks.some(({ isClosed }) => !isClosed) ? ['a block of code has no closing fence'] : [],

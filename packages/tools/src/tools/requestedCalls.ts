@@ -68,15 +68,15 @@ const thoughtsOf = (tags: ThoughtTags | 'searched', prompt: string | undefined):
 }
 
 /**
- * Parses the calls in the text of a message, for policies of tokens or text. If the message has
- * `toolCalls`, those are returned instead. A call has the id that the text gives it, if any.
- * Formats that write all arguments as text need the schemas of the tools.
+ * Parses the calls in the text of a message, for policies of tokens or text. Without a format, or
+ * if the message has `toolCalls`, those are returned instead. A call has the id that the text gives
+ * it, if any. Formats that write all arguments as text need the schemas of the tools.
  */
 export const callsOfText =
-  (format: ToolCallFormat, { thoughts = THINK_TAGS, ...reading }: TextCalls = {}): CallFinder =>
+  (format: ToolCallFormat | undefined, { thoughts = THINK_TAGS, ...reading }: TextCalls = {}): CallFinder =>
   (reply, malformedCalls, prompt) => {
     const known = callsOfMessage(reply, malformedCalls)
-    if (reply.toolCalls.length > 0 || malformedCalls !== undefined) return known
+    if (format === undefined || reply.toolCalls.length > 0 || malformedCalls !== undefined) return known
     const { isComplete } = reply
     const own = { ...reading, format, thoughts: thoughtsOf(thoughts, prompt) }
     const read = messageOfText(textOf(reply), own, { isComplete })

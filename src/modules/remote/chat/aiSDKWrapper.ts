@@ -6,9 +6,9 @@ import {
   child,
   type Key,
   limiter,
+  pause,
   problemList,
   type Timers,
-  unlessAborted,
 } from '@tandem-rl/base'
 import { liveCalendar, liveTimers } from '@tandem-rl/base/host'
 import { pauseMs, retryAfterMs } from '@tandem-rl/host'
@@ -204,16 +204,6 @@ const readResult = (
 const kindOfError = ({ status, isRetryable }: AIError): FailureKind =>
   status === undefined ? (isRetryable === 'yes' ? 'infrastructure' : 'asked') : kindOfStatus(status)
 
-/** Waits so long, or until the signal aborts. */
-const pause = async ({ after }: Timers, ms: number, signal: AbortSignal): Promise<void> => {
-  let cancelTimer = (): void => {}
-  const ring = new Promise<void>((resolve) => {
-    cancelTimer = after(ms, resolve)
-  })
-  await unlessAborted(ring, signal)
-  cancelTimer()
-}
-
 /** One answer, by as many attempts as its time and number allow. */
 const askOne = async (
   client: Client,
@@ -241,7 +231,7 @@ const askOne = async (
           return E.left(fail(kindOfError(error), `${model.modelId}: ${error.reason}`))
         }
         const wanted = retryAfterMs(error.retryAfter, world.calendar.today().getTime()) ?? 0
-        await pause(world.timers, wanted + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), work.signal)
+        await pause(wanted + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), world.timers, work.signal)
       }
     }
   } finally {

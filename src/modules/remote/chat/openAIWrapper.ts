@@ -36,6 +36,8 @@ import {
 export interface ChatPolicy<C extends Capture> extends Policy<HistoryPrompt, ChatOutput<C>> {
   /** Ends what is underway and closes connections that are the policy's own. */
   readonly close: () => Promise<void>
+  /** The connection. Further policies of the server that get it share its limit of requests. */
+  readonly transport: Transport
 }
 
 const NAME = 'OpenAIWrapper'
@@ -294,6 +296,7 @@ export const OpenAIWrapper = <C extends Capture = 'text'>(config: OpenAIWrapperO
         await askAll(client, rows.right, { key, signal: options?.signal, onText: options?.onText }),
       )
     },
+    transport,
     close: config.transport === undefined ? transport.close : async () => {},
   }
 }

@@ -1,7 +1,7 @@
 import type { Transport } from '@tandem-rl/base'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { HistoryAction, HistoryPrompt, Policy } from 'tandem-rl'
-import { type ChatTool, chatTransport, OpenAIWrapper } from 'tandem-rl/remote'
+import { type ChatPolicy, type ChatTool, OpenAIWrapper } from 'tandem-rl/remote'
 import { backendOf, type LLMBackend } from './backend.js'
 import type { ClientConfig } from './configs.js'
 import type { BackendModel } from './modelTexts.js'
@@ -24,30 +24,30 @@ export const ClientBackend = (
 ): LLMBackend => {
   const {
     backend: _,
-    maxRequestsPerMinute: __,
+    maxRequestsPerMinute,
     timeout,
     model = modelNameOrPath,
     dialect,
     capture = 'text',
     ...rest
   } = config
-  let transport: Transport | undefined
+  const { baseUrl, apiKey, ...sampling } = rest
+  const server = { model, ...(baseUrl !== undefined && { baseUrl }), ...(apiKey !== undefined && { apiKey }) }
+  let first: ChatPolicy<'text'> | undefined
   return backendOf<Transport>({
     name: 'client',
     open: async () => {
-      transport = chatTransport(config) // one for all requests: the limit per minute holds for all of them together
-      return TE.right(transport)()
+      // One connection for all requests: the limit per minute holds for all of them together.
+      first = OpenAIWrapper({ ...server, ...(maxRequestsPerMinute !== undefined && { maxRequestsPerMinute }) })
+      return TE.right(first.transport)()
     },
     seat: (opened, { tools = [], toolCalls, stop, ...settings }) => {
-      const { baseUrl, apiKey, ...sampling } = rest
       const policy: Policy<HistoryPrompt, HistoryAction> = OpenAIWrapper({
         ...sampling,
         ...settings,
-        model,
+        ...server,
         capture,
         transport: opened,
-        ...(baseUrl !== undefined && { baseUrl }),
-        ...(apiKey !== undefined && { apiKey }),
         ...(timeout !== undefined && { timeoutSeconds: timeout }),
         ...(stop !== undefined && { stop }),
         ...(tools.length > 0 && { tools: tools as readonly ChatTool[] }), // tools in OpenAI's format
@@ -55,6 +55,6 @@ export const ClientBackend = (
       })
       return { reads: 'messages', policy }
     },
-    close: async () => transport?.close(),
+    close: async () => first?.close(),
   })
 }
