@@ -74,18 +74,18 @@ export const unlessAborted = <T>(promise: Promise<T>, signal: AbortSignal): Prom
   })
 
 /**
- * Waits for a promise, at most `ms` milliseconds. After that, a rejection of the promise is ignored.
+ * Waits for a promise, at most `ms` milliseconds. After that, a rejection is ignored.
  *
  * Errors   rejects as the promise does.
  */
-export const within = <T>(promise: Promise<T>, ms: number, timers: Timers): Promise<T | typeof ABORTED> =>
+export const unlessLate = <T>(promise: Promise<T>, ms: number, timers: Timers): Promise<T | typeof ABORTED> =>
   new Promise((resolve, reject) => {
     const cancelTimer = Number.isFinite(ms) ? timers.after(ms, () => resolve(ABORTED)) : () => {}
     promise.then(resolve, reject).finally(cancelTimer)
   })
 
 /** Waits for some milliseconds, or until the signal aborts. */
-export const pause = async (ms: number, timers: Timers, signal?: AbortSignal): Promise<void> => {
+export const pauseFor = async (ms: number, timers: Timers, signal?: AbortSignal): Promise<void> => {
   let cancelTimer = (): void => {}
   const over = new Promise<void>((resolve) => {
     cancelTimer = timers.after(ms, resolve)

@@ -15,7 +15,15 @@ export {
   parseArithmetic,
 } from './arithmetic.js'
 export { type ByteSource, memoryBytes, requireRange } from './byteSource.js'
-export { ABORTED, type Cancellation, cancellation, pause, unlessAborted, untilAborted, within } from './cancellation.js'
+export {
+  ABORTED,
+  type Cancellation,
+  cancellation,
+  pauseFor,
+  unlessAborted,
+  unlessLate,
+  untilAborted,
+} from './cancellation.js'
 export type {
   Calendar,
   Clock,

@@ -2,7 +2,8 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
-import { asError, type SocketOptions } from '@tandem-rl/base'
+import { ABORTED, asError, type SocketOptions, unlessLate } from '@tandem-rl/base'
+import { liveTimers } from '@tandem-rl/base/host'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { isLoopback } from './transport/loopback.js'
 import { liveSockets, respondAndClose } from './webSockets.js'
@@ -124,19 +125,6 @@ const listening = (server: Server, host: string, port: number): TE.TaskEither<Li
     },
   )
 
-/** Waits for a promise, with a time limit. */
-const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'> => {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<'late'>((resolve) => {
-    timer = setTimeout(() => resolve('late'), ms)
-  })
-  try {
-    return await Promise.race([wait.then(() => 'done' as const), late])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
 /**
  * Listens for requests and answers them with `fetch`. A request's `signal` aborts if its client
  * disconnects before the response is complete. On a loopback address, requests whose `Host` header
@@ -193,10 +181,10 @@ export const liveHttpServer = (
     })
     server.closeIdleConnections()
     sockets?.close()
-    if ((await within(closed, graceMs)) === 'late') {
+    if ((await unlessLate(closed, graceMs, liveTimers)) === ABORTED) {
       sockets?.abort()
-      await within(atLimit(), cutMs)
-      if ((await within(closed, cutMs)) === 'late') server.closeAllConnections()
+      await unlessLate(atLimit(), cutMs, liveTimers)
+      if ((await unlessLate(closed, cutMs, liveTimers)) === ABORTED) server.closeAllConnections()
     }
     await closed
   }

@@ -1,5 +1,5 @@
 /** Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks. */
-import { cell, checkOptions, type Timers, within } from '@tandem-rl/base'
+import { cell, checkOptions, type Timers, unlessLate } from '@tandem-rl/base'
 import { harmless, liveTimers, thrownText } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
@@ -107,7 +107,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
   /** Waits for a pending write, then for one retry if it failed. */
   const flush = async (): Promise<void> => {
     const drained = (pumping ?? Promise.resolve()).then(() => (queue.length > 0 ? start() : undefined))
-    await within(drained, options.closeMs, options.timers)
+    await unlessLate(drained, options.closeMs, options.timers)
   }
 
   return {
@@ -128,7 +128,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
       const closing = guarded(sink, () => sink.close)().then((result) => {
         if (E.isLeft(result)) fail(result.left)
       })
-      await within(closing, options.closeMs, options.timers)
+      await unlessLate(closing, options.closeMs, options.timers)
     },
   }
 }

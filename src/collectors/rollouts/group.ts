@@ -1,5 +1,5 @@
 /** Plays a task: one reset, and one rollout for each element of the environment. */
-import { ABORTED, child, type Key, pause, type Timers, uniform } from '@tandem-rl/base'
+import { ABORTED, child, type Key, pauseFor, type Timers, uniform } from '@tandem-rl/base'
 import { thrownText } from '@tandem-rl/base/host'
 import { own } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
@@ -119,7 +119,7 @@ const tried = async <T>(
     const waitMs = pauseOf(rules, key, attempts)
     const waited = await tryOnce<null>(
       async (signal) => {
-        await pause(waitMs, rules.timers, signal)
+        await pauseFor(waitMs, rules.timers, signal)
         return signal.aborted ? ABORTED : E.right(null)
       },
       { ...rules, deadlineMs: Number.POSITIVE_INFINITY },

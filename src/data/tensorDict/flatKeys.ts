@@ -187,7 +187,7 @@ export const unflattenKeys = <S, const Separator extends string>(
  * Removes nodes that hold no leaf at any depth. Without such nodes, returns the same object.
  *
  * @example
- * nodePaths(dropEmptyNodes(TensorDict({ a: { b: {} }, n: { c: meta(1) } }, []))) // [['n']]
+ * leafPaths(dropEmptyNodes(TensorDict({ a: { b: {} }, n: { c: meta(1) } }, []))) // [['n', 'c']]
  */
 export const dropEmptyNodes = <S>(td: TensorDict<S>): TensorDict<WithoutEmptyNodes<S>> =>
   pruned(td) as TensorDict<WithoutEmptyNodes<S>> // by the definition of WithoutEmptyNodes

@@ -1,5 +1,14 @@
 /** Run folders of jobs on a Ray cluster. */
-import { describe, FailureError, type Files, type Json, type Locks, orThrow, pause, type Timers } from '@tandem-rl/base'
+import {
+  describe,
+  FailureError,
+  type Files,
+  type Json,
+  type Locks,
+  orThrow,
+  pauseFor,
+  type Timers,
+} from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { createRunFolder, type RunWriter, readRun, writeRun } from 'tandem-rl/run'
 import { z } from 'zod'
@@ -145,7 +154,7 @@ export const followJob = async (
       } else if (looked.left.kind !== 'unreachable' || ++failures === MAX_FAILURES) throw new FailureError(looked.left)
       else followed.onEvent({ type: 'waiting', reason: describe(looked.left) })
       const waitMs = Math.min(LONGEST, Math.max(SHORTEST, 20 * (performance.now() - began), failures * SHORTEST))
-      await pause(waitMs, timers, signal)
+      await pauseFor(waitMs, timers, signal)
     }
     return null
   } finally {

@@ -1,5 +1,5 @@
 /** A client of a shared queue's log: it tracks the state of the queue and appends events. */
-import { cell, child, type Key, pause, type Timers, uniform } from '@tandem-rl/base'
+import { cell, child, type Key, pauseFor, type Timers, uniform } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import {
@@ -108,7 +108,7 @@ const repeated =
       const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1))
       const ms = (longest * (1 + uniform(child(key, 'pause'), attempt))) / 2
       waited += ms
-      await pause(ms, timers)
+      await pauseFor(ms, timers)
     }
   }
 

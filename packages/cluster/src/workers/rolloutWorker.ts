@@ -7,7 +7,7 @@ import {
   describe,
   type Json,
   type Key,
-  pause,
+  pauseFor,
   type Timers,
   unlessAborted,
 } from '@tandem-rl/base'
@@ -259,7 +259,7 @@ const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> =>
       continue
     }
     if (state.inRow > 0) {
-      await pause(limits.pauseMs * 2 ** Math.min(6, state.inRow - 1), timers, over.signal)
+      await pauseFor(limits.pauseMs * 2 ** Math.min(6, state.inRow - 1), timers, over.signal)
       if (over.signal.aborted) break
     }
     const lease = await queue.lease()

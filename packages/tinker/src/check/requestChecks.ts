@@ -1,5 +1,5 @@
 /** Checks of requests: order, repetition, futures, clients at a time, checkpoints and refusals. */
-import { orThrow, pause } from '@tandem-rl/base'
+import { orThrow, pauseFor } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TinkerTrainer } from '../client/trainer.js'
@@ -146,7 +146,7 @@ const futures = async ({ model, post }: Bench): Promise<CheckOutcome> => {
 const expiry = async ({ model, post, futureMs }: Bench): Promise<CheckOutcome> => {
   const trainer = await model()
   const pending = orThrow(await trainer.forward({ data: DATA, lossFn: 'cross_entropy' })())
-  await pause(futureMs, liveTimers)
+  await pauseFor(futureMs, liveTimers)
   let reply = await post('/retrieve_future', { request_id: pending.requestId })
   while (reply.status === 408) reply = await post('/retrieve_future', { request_id: pending.requestId })
   const seconds = futureMs / 1000

@@ -1,5 +1,5 @@
 /** Calls of a Tinker server: requests that are sent again after troubles that may pass. */
-import { type Cell, cell, errorMessage, type Ids, pause, redact, type Timers } from '@tandem-rl/base'
+import { type Cell, cell, errorMessage, type Ids, pauseFor, redact, type Timers } from '@tandem-rl/base'
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 
 /**
@@ -274,7 +274,7 @@ export const makeCalls = (options: CallOptions): Calls => {
         return left(failure('unreachable', { call, reason: `${reason}, after ${tries + 1} attempts` }))
       waited += waitMs
       counts.update((all) => ({ ...all, repeated: all.repeated + 1 }))
-      await pause(waitMs, timers)
+      await pauseFor(waitMs, timers)
     }
   }
 
@@ -292,7 +292,7 @@ export const makeCalls = (options: CallOptions): Calls => {
       return right(replyJson(reply.right))
     },
     failure,
-    wait: (ms) => pause(ms, timers),
+    wait: (ms) => pauseFor(ms, timers),
     mayRepeat,
     counts: counts.get,
     count: (kind, tokens) => counts.update((all) => ({ ...all, [kind]: all[kind] + tokens })),

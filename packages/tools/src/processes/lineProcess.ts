@@ -8,7 +8,7 @@ import {
   type TalkingProgram,
   type Timers,
   unlessAborted,
-  within,
+  unlessLate,
 } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import { lineReader, liveProcesses, textTail } from '@tandem-rl/host'
@@ -73,7 +73,7 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
       const answered = process
         .write(`${JSON.stringify(request)}\n`)()
         .then((written) => (E.isLeft(written) ? gone : Promise.race([line, gone])))
-      const first = await within(signal === undefined ? answered : unlessAborted(answered, signal), limitMs, timers)
+      const first = await unlessLate(signal === undefined ? answered : unlessAborted(answered, signal), limitMs, timers)
       if (first !== ABORTED) return first
       await stop()
       return signal?.aborted === true
@@ -84,7 +84,7 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
       if (isOver) return
       if (last !== undefined) await process.write(`${JSON.stringify(last)}\n`)()
       process.endInput()
-      await within(gone, graceMs, timers)
+      await unlessLate(gone, graceMs, timers)
       await stop()
     },
   }

@@ -3,7 +3,7 @@ import {
   cancellation,
   type HttpFailure,
   parseJson,
-  pause,
+  pauseFor,
   type ResourceFailure,
   type ResourceSpec,
   resourceFailure,
@@ -44,7 +44,7 @@ const removed = async (transport: Transport, path: string, rest: { state: 'open'
     const answer = await transport.send({ method: 'DELETE', path, repeat: 'safe', deadlineMs: rest.endMs })()
     if (E.isRight(answer) || answer.left.kind === 'closed') return
     if (answer.left.status === 404 && rest.state === 'open') return
-    if (left > 1) await pause(rest.endMs * PAUSE, liveTimers)
+    if (left > 1) await pauseFor(rest.endMs * PAUSE, liveTimers)
   }
 }
 

@@ -1,5 +1,5 @@
 /** A bounded number of resources, which users lease one at a time. */
-import { checkOptions, type ResourceFailure, type ResourceSpec, type Timers, within } from '@tandem-rl/base'
+import { checkOptions, type ResourceFailure, type ResourceSpec, type Timers, unlessLate } from '@tandem-rl/base'
 import { liveTimers } from '@tandem-rl/base/host'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -143,7 +143,7 @@ export const resourcePool = <R, A = void, F extends Reasoned = ResourceFailure>(
       places.door.set('closed')
       for (const waiter of [...queue.line]) waiter.settle(closedIn(places))
       for (const stop of [...queue.stops]) stop()
-      await within(Promise.all([...queue.starting]).then(drain), startMs, timers)
+      await unlessLate(Promise.all([...queue.starting]).then(drain), startMs, timers)
     },
   }
 }

@@ -1,6 +1,6 @@
 /** Keeps a server connected: reconnects with growing pauses, a limited number of times. */
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
-import { ABORTED, child, pause, uniform, unlessAborted } from '@tandem-rl/base'
+import { ABORTED, child, pauseFor, uniform, unlessAborted } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { type McpFailure, type McpLibrary, mcpFailure } from './mcp.js'
 import { type McpOutcome, type McpSession, type McpSessionOptions, openSession } from './mcpSession.js'
@@ -105,7 +105,7 @@ const connect = async (
     }
     const leftMs = begun + limits.connectMs - world.clock.now()
     if (opened.left.kind !== 'unreachable' || attempt >= limits.attempts || leftMs < limits.pauseMs) return opened
-    await pause(uniform(key, attempt) * limits.pauseMs * 2 ** (attempt - 1), world.timers, over)
+    await pauseFor(uniform(key, attempt) * limits.pauseMs * 2 ** (attempt - 1), world.timers, over)
   }
 }
 

@@ -1,7 +1,7 @@
 /** One connection to an MCP server, from initialization to its end. */
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
-import { ABORTED, type Cancellation, cancellation, excerpt, unlessAborted, within } from '@tandem-rl/base'
+import { ABORTED, type Cancellation, cancellation, excerpt, unlessAborted, unlessLate } from '@tandem-rl/base'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import {
@@ -64,7 +64,7 @@ const wireTo = async (lib: McpLibrary, { server, limits, world }: McpSessionOpti
        * Closes the transport. One that does not close in time is abandoned, because its caller owns
        * it.
        */
-      const end = async (): Promise<void> => void (await within(transport.close(), limits.graceMs, world.timers))
+      const end = async (): Promise<void> => void (await unlessLate(transport.close(), limits.graceMs, world.timers))
       return { transport, why: () => undefined, cut: () => void transport.close(), end }
     }
   }

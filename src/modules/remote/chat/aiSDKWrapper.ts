@@ -6,7 +6,7 @@ import {
   child,
   type Key,
   limiter,
-  pause,
+  pauseFor,
   problemList,
   type Timers,
 } from '@tandem-rl/base'
@@ -231,7 +231,7 @@ const askOne = async (
           return E.left(fail(kindOfError(error), `${model.modelId}: ${error.reason}`))
         }
         const wanted = retryAfterMs(error.retryAfter, world.calendar.today().getTime()) ?? 0
-        await pause(wanted + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), world.timers, work.signal)
+        await pauseFor(wanted + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), world.timers, work.signal)
       }
     }
   } finally {
