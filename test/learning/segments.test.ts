@@ -82,7 +82,7 @@ const curveOf = async (model: Pretrained, seed: number, rule: SegmentRule | 'who
     ...{ learner: { learningRate: 1e-3 }, keep: { evalEvery: 3, evalTasks: 10, alarms: 'off' } },
   })
   const env = (source: TaskSource) => (context: TaskContext) => agent.env({ source, ...context, maxTurns: 3 })
-  const heldOut = [{ env: env(tasks), tries: 16, temperature: 1 }]
+  const heldOut = [{ env: env(tasks), tries: 16, temperature: 1, sharedTasks: 'allow' as const }]
   const segments = rule === 'whole' ? {} : { segments: rule }
   const run = await defineRun(grpoParts(settings, { model, env: env(tasks), heldOut, ...segments }))
   const curve: number[] = []
