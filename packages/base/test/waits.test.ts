@@ -2,7 +2,7 @@
 import { ABORTED, pauseFor, type Timers, unlessLate } from '@tandem-rl/base'
 import { describe, expect, it } from 'vitest'
 
-/** Timers that ring when the test says so, and the number of those that are set. */
+/** Timers that the test rings, and the number of those that are set. */
 const manual = () => {
   const set = new Set<() => void>()
   const timers: Timers = {
