@@ -55,7 +55,9 @@ export const SECTIONS: readonly Section[] = [
     title: 'Foundations',
     sources: [
       ...guide('36-tensordict', '37-files', '38-testing'),
-      ...['objectives', 'algorithms', 'laws', 'parity', 'limits', 'glossary'].map((name) => `docs/${name}.md`),
+      ...['objectives', 'demonstration', 'algorithms', 'laws', 'parity', 'limits', 'glossary'].map(
+        (name) => `docs/${name}.md`,
+      ),
     ],
   },
   {

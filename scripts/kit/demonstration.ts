@@ -50,7 +50,7 @@ export interface RunResult extends RunName {
   readonly peakMiB: number
   readonly versions: Readonly<Record<string, string>>
   readonly processor: string
-  /** The end of the run, if an alarm ended it. */
+  /** The message of the alarm that ended the run before its last step. */
   readonly ended?: string
 }
 

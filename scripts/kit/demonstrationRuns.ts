@@ -92,13 +92,13 @@ const trainTandem = async ({ task, kind, seed }: RunName, { model }: Places, out
     ...(kind === 'lora' && { 'lora-rank': lora.rank, 'lora-alpha': lora.alpha }),
   }
   const done: Step[] = []
-  let [peakMiB, ended] = [0, undefined as string | undefined]
+  let [peakMiB, alarm] = [0, '']
   let watch: ReturnType<typeof stopwatch> | undefined
   const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
   await follow(tandem('train', task, ...args), (line, child) => {
     watch ??= stopwatch(child)
     const passed = watch.restart()
-    if (line.type === 'alarm') ended = String(line.message)
+    if (line.type === 'alarm') alarm = String(line.message)
     if (line.type !== 'step') return
     done.push({ reward: rounded(Number(line.reward)), tokens: rounded(Number(line.completionTokens)), ...passed })
     ;({ peakMiB } = usageOf(child))
@@ -106,7 +106,7 @@ const trainTandem = async ({ task, kind, seed }: RunName, { model }: Places, out
   const trained = join(out, 'checkpoints', `step-${String(done.length).padStart(6, '0')}`)
   const versions = { tandem: packageVersion('.'), onnxruntime: packageVersion('node_modules/onnxruntime-node') }
   return {
-    ...{ steps: done, peakMiB, versions, ...(ended !== undefined && { ended }) },
+    ...{ steps: done, peakMiB, versions, ...(done.length < steps && { ended: alarm }) },
     model: kind === 'lora' ? ['--model', model, '--adapter', trained] : ['--model', trained],
   }
 }

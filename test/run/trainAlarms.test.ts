@@ -88,18 +88,31 @@ describe('a run in trouble', () => {
     expect(outline(more)).toEqual(['step 4', 'checkpoint 4']) // known trouble is not reported again
   })
 
-  it('ends at a collapse, and names the last checkpoint before it and what to change', async () => {
+  it('ends at a collapse of its first update, and names what to change', async () => {
     const flags = { ...MANY, learningRate: 1, steps: 8, checkpointEvery: 1, dynamicSampling: 1 }
     const told = await start('collapsed', flags)
     const alarm = told.events.find((event) => event.type === 'alarm' && event.alarm === 'reward-collapse')
     expect(alarm).toMatchObject({ step: 3, since: 2 })
     const { message } = alarm as { readonly message: string } // of an alarm
     expect(message).toContain('use a lower --learning-rate')
-    expect(message).toContain('checkpoints/step-000001, from which a new run can go on (--model)')
+    expect(message).toContain('ends here, without a checkpoint from before: start it again')
     expect(told.events.at(-1)).toMatchObject({ type: 'end', summary: { status: 'interrupted', steps: 3 } })
     const warned = await start('collapsed warned', { ...flags, alarms: 'warn' })
     expect(warned.events.at(-1)).toMatchObject({ type: 'end', summary: { steps: 8 } })
     expect(outline(warned)).toContain('reward-collapse 3')
+  })
+
+  it('names the checkpoint before the update that a collapse begins with', async () => {
+    const flags = { learningRate: 3e-3, steps: 6, checkpointEvery: 1, klAtZero: 'measure', keepMegabytes: 256 }
+    const { events } = await start('drifting', { ...flags, alarms: 'warn' })
+    const drift = events.flatMap((event) => (event.type === 'step' ? [event.update.klToRef ?? 0] : []))
+    const limit = (drift[2]! + drift[3]!) / 2 // the KL from the start grows at first
+    expect(drift[2]).toBeLessThan(limit)
+    const told = await start('drifted', { ...flags, alarmLimits: { 'kl-explosion': limit } })
+    const alarm = told.events.find((event) => event.type === 'alarm' && event.alarm === 'kl-explosion')
+    expect(alarm).toMatchObject({ step: 5, since: 4 }) // sampled after three updates, of which the third is bad
+    const { message } = alarm as { readonly message: string } // of an alarm
+    expect(message).toContain('checkpoints/step-000002, from which a new run can go on (--model)')
   })
 
   it('is skipped without alarms', async () => {

@@ -9,6 +9,8 @@ import json
 import sys
 import warnings
 
+sys.path.pop(0)  # the folder of this file, which has a safetensors.py
+
 import peft
 import torch
 import transformers

@@ -71,16 +71,17 @@ async function* raise(
 }
 
 /**
- * Adds the newest checkpoint before the trouble began to the alarms that end a run. Alarms are
+ * Adds the newest checkpoint before the trouble began to the alarms that end a run. The first bad
+ * step was sampled after the update of the step before it, whose checkpoint is bad, too. Alarms are
  * raised even if the checkpoints cannot be listed.
  */
 const withWayBack = async ({ store }: Session, { alarms, batch }: RaisedAlarms): Promise<RaisedAlarms> => {
   const steps = store === null ? E.right([]) : await checkpointSteps(store)()
   const back = (since: number): string => {
     if (E.isLeft(steps)) return `The run ends here (${describe(steps.left)}).`
-    const good = steps.right.findLast((step) => step < since)
+    const good = steps.right.findLast((step) => step < since - 1)
     return store === null || good === undefined
-      ? 'The run ends here, before its first checkpoint: start it again.'
+      ? 'The run ends here, without a checkpoint from before: start it again.'
       : `The run ends here. The last checkpoint before is ${store.paths.checkpoints}/${stepName(good)}, from which a new run can go on (--model).`
   }
   return { alarms: alarms.map((alarm) => ({ ...alarm, message: `${alarm.message}. ${back(alarm.since)}` })), batch }
