@@ -42,7 +42,9 @@ export const demonstrationPicture = (results: Results): string =>
         return `${task}, ${KIND_TITLES[kind]}, ${SIDE_TITLES[side]}, seed ${seed}: ${first.reward.toFixed(2)} to ${last.reward.toFixed(2)}`
       })
       .join('; '),
-    panels: TASKS.flatMap((task) => KINDS.map((kind) => panelOf(results, task, kind))),
+    panels: TASKS.flatMap((task) => KINDS.map((kind) => panelOf(results, task, kind))).filter(
+      ({ series }) => series.length > 0,
+    ),
     columns: 2,
   })
 
@@ -65,6 +67,8 @@ const LEARNING: readonly Column[] = [
   ['After', (runs) => `${runs.map(({ heldOut }) => percent(heldOut.accuracy)).join(', ')} %`],
 ]
 
+const totalOf = (steps: RunResult['steps']): number => steps.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)
+
 const later = ({ steps }: RunResult): RunResult['steps'] => steps.slice(1)
 
 const COSTS: readonly Column[] = [
@@ -83,6 +87,14 @@ const COSTS: readonly Column[] = [
       `${range(
         runs.map((run) => median(later(run).map(({ cpuSeconds }) => cpuSeconds))),
         1,
+      )} s`,
+  ],
+  [
+    'All steps',
+    (runs) =>
+      `${range(
+        runs.map(({ steps }) => totalOf(steps)),
+        0,
       )} s`,
   ],
   [

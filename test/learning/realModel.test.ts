@@ -3,7 +3,7 @@
  * adapter. `docs/demonstration.md` has whole runs.
  */
 import { keyFromSeed, orThrow } from '@tandem-rl/base'
-import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+import { discard, scope } from '@tandem-rl/tfjs-onnxruntime/scope'
 import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { recipe } from '../../recipes/shortSentence.js'
@@ -53,6 +53,8 @@ describe('SmolLM2-135M-Instruct, a file in GGUF', () => {
     )
     const action = orThrow(await policy.act(state, keyFromSeed(0))())
     expect(text.tokenizer.decode(raggedRow(get(action, 'tokens', 'response'), 0), 'skip')).toMatch(/Paris/)
+    policy.release()
+    for (const each of [state, action]) discard(each)
   })
 
   it('is trained with an adapter: sampler and trainer agree, numbers are finite, and memory stays low', async () => {
