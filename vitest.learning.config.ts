@@ -65,7 +65,7 @@ const MATRICES = [
   'packages/serve/test/hugeBodies.test.ts',
   ...[
     ...['cli/exitCodes', 'cli/missingResources', 'cli/recipeTrust'],
-    ...['cli/adapters', 'cli/calibrate', 'cli/changedInputs', 'learning/killResume', 'site/training'],
+    ...['cli/adapters', 'cli/calibrate', 'cli/profiling', 'cli/changedInputs', 'learning/killResume', 'site/training'],
   ].map((name) => `test/${name}.test.ts`),
 ]
 

@@ -113,6 +113,7 @@ describe('doors', () => {
     const files = readdirSync('src/doors').map((file) => join('src/doors', file))
     const parts = [
       ...['packages/base/src/host/index.ts', 'packages/tfjs-onnxruntime/src/scope.ts'],
+      'packages/tfjs-onnxruntime/src/profile/index.ts',
       ...['rules', 'testing', 'commands'].map((name) => `packages/games/src/${name}.ts`),
       ...['cluster', 'tinker', 'tracking'].map((name) => `packages/${name}/src/command.ts`),
       ...['agents', 'bench', 'cluster', 'serve', 'tinker', 'view'].map((name) => `packages/${name}/src/commands.ts`),

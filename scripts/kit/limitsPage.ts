@@ -203,6 +203,7 @@ export const LIMIT_GROUPS: readonly LimitGroup[] = [
       '--conversations': 'conversations of `tandem agent`',
       '--chains': 'chains of a conversation',
       '--threads': 'threads for tensor operations',
+      '--profile': 'steps of a profile',
     },
   }),
   group('Arena', {

@@ -28,6 +28,7 @@ export const OPTION_LIMITS = {
   '--count': 16_384,
   '--max-new-tokens': 2 ** 24,
   '--max-num-seqs': 2 ** 16,
+  '--profile': 100,
   '--concurrent': 2 ** 16,
   '--conversations': 2 ** 20,
   '--chains': 2 ** 16,

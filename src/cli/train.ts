@@ -23,7 +23,7 @@ import { calibratedRun, calibrateOption, checkCalibrate, threadsOfRun } from './
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
-import { type EngineOptions, engineOptions, startEngine } from './options.js'
+import { engineOptions } from './options.js'
 import {
   type AcceptFlags,
   acceptOption,
@@ -39,6 +39,14 @@ import {
   settingsOf,
   storedSettings,
 } from './plan.js'
+import {
+  checkProfile,
+  type ProfileFlags,
+  type ProfileWatch,
+  profileOption,
+  profileWatch,
+  startMeasuredEngine,
+} from './profiling.js'
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
 import { leaseOption, type QueueFlags, queueOptions, withQueue } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
@@ -46,13 +54,11 @@ import { recipeDigest } from './recipeTrust.js'
 import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './remoteTraining.js'
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
-interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, AcceptFlags, Partial<QueueFlags> {
-  readonly calibrate?: true
+interface TrainFlags extends ProfileFlags, TrackingFlags, BuildFlags, RemoteFlags, AcceptFlags, Partial<QueueFlags> {
   readonly out?: string
   readonly resume?: string
   readonly json?: true
   readonly printConfig?: true
-  readonly dryRun?: true
 }
 
 type Flags = TrainFlags & Settings
@@ -155,7 +161,7 @@ const failedRun = (error: unknown, folder: string): unknown =>
     : asCommandError(error)
 
 /** Trains to the end, or, after Ctrl-C, to the end of the current step. */
-const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Started): Promise<void> => {
+const follow = async (planned: Planned, run: AnyRun, { flags, tracking, profile }: Started): Promise<void> => {
   const { folder, chosen, settings } = planned
   const { signal, release } = interruption('\nfinishing this step, then saving')
   const display = displayFor(flags)
@@ -165,12 +171,14 @@ const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Starte
     const events = train(run, { ...optionsOf(settings), store, signal, recipe: await recordOf(planned) })
     for await (const event of tracking.follow({ folder, isResumed: chosen.run !== null }, events)) {
       display.show(event)
+      profile.follow(event)
       if (event.type === 'end') summary = event.summary
     }
   } catch (error) {
     throw failedRun(error, folder)
   } finally {
     display.close()
+    profile.close()
     await tracking.close()
     release()
   }
@@ -201,10 +209,11 @@ const dryRun = async (run: AnyRun): Promise<void> => {
   }
 }
 
-/** The flags and the opened trackers of a run. */
+/** The flags, the opened trackers and the profile of a run. */
 interface Started {
   readonly flags: Flags
   readonly tracking: Tracking
+  readonly profile: ProfileWatch
 }
 
 /** Returns the choices by size and the memory estimate of a run as text, if it has them. */
@@ -227,7 +236,7 @@ const start = async (planned: Planned, flags: Flags): Promise<void> => {
   const { chosen, settings, folder } = planned
   const isNew = chosen.run === null && flags.dryRun !== true
   if (isNew) await orFail(checkFree(filesBelow(folder), folder)) // before the recipe builds, which may take minutes
-  const engine = await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
+  const { engine, profiler } = await startMeasuredEngine({ ...threadsOfRun(chosen, settings), ...flags })
   const tracking = await openTracking(flags, say)
   try {
     const built = await builtRun(planned, flags)
@@ -236,8 +245,9 @@ const start = async (planned: Planned, flags: Flags): Promise<void> => {
     say(`${engine.backend} backend (${engine.packageName}); recipe ${chosen.recipe.name}\n${estimateOf(run)}`)
     if (flags.dryRun === true) return await dryRun(run)
     say(`run folder ${folder}\n`)
-    await follow(built, run, { flags, tracking })
+    await follow(built, run, { flags, tracking, profile: profileWatch(profiler, flags.profile ?? 0, folder) })
   } finally {
+    profiler?.close()
     await tracking.close()
   }
 }
@@ -247,6 +257,7 @@ const action =
   async (given: string | undefined, flags: Flags): Promise<void> => {
     checkFirst(chosen, given)
     checkCalibrate(flags)
+    checkProfile(flags)
     const planned = await plan(chosen, flags)
     if (flags.printConfig !== true) return start(planned, flags)
     print(`${JSON.stringify(planned.settings, undefined, 2)}\n`)
@@ -266,6 +277,7 @@ export const trainCommand = async (args: readonly string[]): Promise<Command> =>
   const options: readonly Option[] = [
     acceptOption(),
     calibrateOption(),
+    profileOption(),
     memoryOption(),
     ...remoteOptions(),
     ...engineOptions(),

@@ -1,7 +1,7 @@
 /** Records what onnxruntime does in every session, by its own profiler. */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { OnnxRuntime, OnnxSession } from '../../packages/tfjs-onnxruntime/src/onnxruntime/library.js'
+import type { OnnxRuntime, OnnxSession } from '../onnxruntime/library.js'
 import { type ProfiledCall, readCalls, type TraceEvent } from './trace.js'
 
 export interface SessionRecorder {

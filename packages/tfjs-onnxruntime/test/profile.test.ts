@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { rooflineShare, stepFigures } from '../../bench/profile/figures.js'
-import { profilePicture } from '../../bench/profile/picture.js'
-import { profileTable } from '../../bench/profile/table.js'
-import { type ProfiledCall, readCalls, type TraceEvent } from '../../bench/profile/trace.js'
+import { rooflineShare, stepFigures } from '../src/profile/figures.js'
+import { profilePicture } from '../src/profile/picture.js'
+import { profileTable } from '../src/profile/table.js'
+import { type ProfiledCall, readCalls, type TraceEvent } from '../src/profile/trace.js'
 
 type Shapes = readonly (readonly number[])[]
 

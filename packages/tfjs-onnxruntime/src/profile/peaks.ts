@@ -1,7 +1,8 @@
 /** Measures the highest rates of the machine with the active backend. */
-import { jit } from '@tandem-rl/tfjs-onnxruntime'
-import { scope } from '@tandem-rl/tfjs-onnxruntime/scope'
+
 import * as tf from '@tensorflow/tfjs-core'
+import { jit } from '../jit.js'
+import { scope } from '../scope.js'
 import type { Peaks } from './figures.js'
 import type { ProfiledCall } from './trace.js'
 
