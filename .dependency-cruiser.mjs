@@ -194,7 +194,8 @@ export default {
       from: { path: '^(src|packages/([^/]+)/src)/' },
       to: {
         path: '^packages/',
-        pathNot: '^packages/($2/|[^/]+/src/(host/)?index[.]ts$|(tfjs-onnxruntime/src/(scope|profile/index)|tinker/src/server)[.]ts$)',
+        pathNot:
+          '^packages/($2/|[^/]+/src/(host/)?index[.]ts$|(tfjs-onnxruntime/src/(scope|profile/index)|tinker/src/server)[.]ts$)',
       },
     },
     ...Object.entries(PACKAGES).map(([name, allowed]) => ({
