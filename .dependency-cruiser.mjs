@@ -159,7 +159,7 @@ export default {
       from: {
         path: SOURCES,
         pathNot:
-          '^(src/(live|cli|run/report/reportAssets)|packages/(base/src/host/|host/src/|serve/src/commands|games/src/(commands|arena/report/page)|bench/src/commands|tfjs-onnxruntime/src/onnxruntime/binding|tools/src/(processes|sandbox)/|tracking/src/command|view/src/(commands|server)))',
+          '^(src/(live|cli|run/report/reportAssets)|packages/(base/src/host/|host/src/|serve/src/commands|games/src/(commands|arena/report/page)|bench/src/commands|tfjs-onnxruntime/src/(onnxruntime/binding|profile/(profiler|sessions))|tools/src/(processes|sandbox)/|tracking/src/command|view/src/(commands|server)))',
       },
       to: { dependencyTypes: ['core'] },
     },
