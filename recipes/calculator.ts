@@ -8,10 +8,11 @@ import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'
 import { trainModel } from 'tandem-rl/run'
 
-/** Generates sums and products. Even indices are used for training, odd ones for evaluation. */
-const sumAt = (key: T.Key, index: number) => {
+/** Generates sums and products. The numbers have an even sum for training, an odd one for evaluation. */
+const sumAt = (key: T.Key, index: number, use: 'training' | 'evaluation' = 'training') => {
   const at = T.child(key, index)
-  const [a, b] = [10 + T.uniformInteger(at, 90, 0), 10 + T.uniformInteger(at, 90, 1)]
+  const a = 10 + T.uniformInteger(at, 90, 0)
+  const b = 10 + 2 * T.uniformInteger(at, 45, 1) + ((a + (use === 'training' ? 0 : 1)) % 2)
   const [sign, value] = T.uniform(at, 2) < 0.5 ? ['*', a * b] : ['+', a + b]
   return { id: `${a} ${sign} ${b}`, query: `What is ${a} ${sign} ${b}?`, answer: `#### ${value}` }
 }
@@ -33,8 +34,8 @@ const conversationOf = ({ id, query, answer }: T.Task, key: T.Key): History => {
 }
 
 const SUMS = T.child(T.keyFromSeed(0), 'sums')
-const training = T.endlessTasks('sums', (i) => sumAt(SUMS, 2 * i))
-const heldOut = T.endlessTasks('held-out sums', (i) => sumAt(SUMS, 2 * i + 1))
+const training = T.endlessTasks('sums', (i) => sumAt(SUMS, i))
+const heldOut = T.endlessTasks('held-out sums', (i) => sumAt(SUMS, i, 'evaluation'))
 
 const tools = { registry: ToolRegistry([calculator()]), format: 'hermes', limits: { rounds: 3 } } as const
 const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
@@ -52,7 +53,7 @@ export const recipe = T.defineRecipe({
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
     const pretrained = await T.orThrow(T.loadPretrained(settings.model))
-    const conversation = (i: number) => conversationOf(sumAt(SUMS, 2 * i), T.child(T.child(key, 'habits'), i))
+    const conversation = (i: number) => conversationOf(sumAt(SUMS, i), T.child(T.child(key, 'habits'), i))
     const stage = { name: 'calls', conversation, conversations: settings.shown, batch: settings.batch }
     const warmUpSteps = Math.min(20, Math.ceil(settings.shown / settings.batch) - 1)
     const stages = [{ ...stage, learningRate: 2e-3, warmUpSteps }]
