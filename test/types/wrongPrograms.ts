@@ -13,7 +13,7 @@ import { add, assign, autoBatch, cast, concat, data, type Data, dataSpec, exclud
 import { append, GSM8KEnv, TemplateTransform, Tokenizer } from '../../src/index.js'
 import { type LLMCollector, localLearner } from '../../src/index.js'
 import { dpoLoss, MCAdvantage, type PolicyBatch, policyLoss } from '../../src/index.js'
-import { tool } from '../../src/doors/tools.js'
+import { tool } from '../../packages/tools/src/index.js'
 import { z } from 'zod'
 import { type AlgorithmName, cispo, clippedSurrogate, gspo, type StepMetrics } from '../../src/doors/objectives.js'
 const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
