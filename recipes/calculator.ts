@@ -8,7 +8,10 @@ import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'
 import { trainModel } from 'tandem-rl/run'
 
-/** Generates sums and products. The numbers have an even sum for training, an odd one for evaluation. */
+/**
+ * Generates sums and products. The numbers have an even sum for training, an odd one for
+ * evaluation.
+ */
 const sumAt = (key: T.Key, index: number, use: 'training' | 'evaluation' = 'training') => {
   const at = T.child(key, index)
   const a = 10 + T.uniformInteger(at, 90, 0)

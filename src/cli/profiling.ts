@@ -64,14 +64,14 @@ export const profileWatch = (profiler: Profiler | null, steps: number, folder: s
   let seen = 0
   const write = (): void => {
     const title = `${countOf(steps, 'step')} of ${folder}`
-    const { table, picture } = profiler!.finish(steps, title) // there is one where this is called
-    say(`\n${table}\n\n`)
     try {
+      const { table, picture } = profiler!.finish(steps, title) // there is one where this is called
+      say(`\n${table}\n\n`)
       writeFileSync(join(folder, 'profile.txt'), `${title}\n\n${table}\n`)
       writeFileSync(join(folder, 'profile.svg'), picture)
       say(`profile: ${join(folder, 'profile.svg')}\n`)
     } catch (error) {
-      say(`the profile could not be written: ${errorMessage(error)}\n`) // the run continues
+      say(`no profile of ${countOf(steps, 'step')}: ${errorMessage(error)}\n`) // the run continues
     }
   }
   return {

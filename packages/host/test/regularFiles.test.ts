@@ -106,6 +106,7 @@ const READERS: Readonly<Record<string, string>> = {
   'packages/host/src/lock.ts': 'files of /proc, beside the lock by `readRegularText`',
   'packages/host/src/descriptors.ts': 'files of /proc',
   'packages/host/src/reservations.ts': 'files of /proc, for engines that have ended',
+  'packages/tfjs-onnxruntime/src/profile/sessions.ts': 'records of onnxruntime, in a folder of this process',
   'packages/tools/src/sandbox/bubblewrap.ts': 'files of /proc',
   'packages/tools/src/sandbox/controlGroup.ts': 'files of /proc and of cgroups',
   'packages/tools/src/sandbox/launch.ts': 'files of /proc',
