@@ -32,7 +32,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...RECIPE_FLAGS,
     ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
-    ...['learner', 'url', 'base-model', 'checkpoint-ttl', 'calibrate', 'trackio', 'wandb', 'prices'],
+    ...['learner', 'url', 'base-model', 'checkpoint-ttl', 'calibrate', 'profile', 'trackio', 'wandb', 'prices'],
     ...['accept-changes', 'lease-seconds', 'wire'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
