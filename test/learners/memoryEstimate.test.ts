@@ -90,7 +90,7 @@ describe('the estimate', () => {
     expect(three.total - memoryEstimate({ ...request, trained: few }).total).toBe(three.threads)
   })
 
-  it('counts the weights in the compiled step where completions may have 48 tokens or more', () => {
+  it('counts the weights in the compiled step where completions may have 128 tokens or more', () => {
     const config = tinyConfig()
     const all = parameterCount(config)
     const cache = (completionTokens: number): number =>
@@ -98,7 +98,7 @@ describe('the estimate', () => {
         ...{ config, stateNumbers: 2, trained: all, microBatchTokens: 1, recompute: 'none' },
         batch: { prompts: 1, group: 1, promptTokens: 1, completionTokens },
       }).cache
-    expect(cache(48) - cache(47)).toBeCloseTo(4 * 1.6 * all, 6) // keys and values have as many places
+    expect(cache(128) - cache(127)).toBeCloseTo(4 * 1.6 * all, 6) // keys and values have as many places
   })
 })
 

@@ -142,7 +142,7 @@ const PROMPTS_AT_A_TIME = 64
  * Number of steps from which compiling the weights into the step pays, allowing for completions
  * that end early.
  */
-const STEPS_THAT_PAY = 48
+const STEPS_THAT_PAY = 128
 
 /**
  * Chooses between compiled-in and fed weights by the request alone, so that equal requests are
