@@ -19,7 +19,12 @@ export interface RunName {
 
 /** The settings of all runs. Everything else has Tandem's defaults. */
 export const SHARED = {
-  ...{ steps: 10, prompts: 4, group: 8, maxNewTokens: 48, threads: 1, evaluated: 200 },
+  steps: 10,
+  prompts: 4,
+  group: 8,
+  maxNewTokens: 48,
+  threads: 1,
+  evaluated: 200,
   lora: { rank: 16, alpha: 16 },
 } as const
 

@@ -87,8 +87,16 @@ interface Trained extends Pick<RunResult, 'steps' | 'peakMiB' | 'versions' | 'en
 const trainTandem = async ({ task, kind, seed }: RunName, { model }: Places, out: string): Promise<Trained> => {
   const { steps, prompts, group, maxNewTokens, lora } = SHARED
   const flags = {
-    ...{ model, seed, steps, prompts, group, 'max-new-tokens': maxNewTokens, out },
-    ...{ 'eval-every': steps, 'eval-tasks': 1, 'checkpoint-every': steps }, // evaluated by a program of its own
+    model,
+    seed,
+    steps,
+    prompts,
+    group,
+    'max-new-tokens': maxNewTokens,
+    out,
+    'eval-every': steps,
+    'eval-tasks': 1, // evaluated by a program of its own
+    'checkpoint-every': steps,
     ...(kind === 'lora' && { 'lora-rank': lora.rank, 'lora-alpha': lora.alpha }),
   }
   const done: Step[] = []
@@ -106,7 +114,10 @@ const trainTandem = async ({ task, kind, seed }: RunName, { model }: Places, out
   const trained = join(out, 'checkpoints', `step-${String(done.length).padStart(6, '0')}`)
   const versions = { tandem: packageVersion('.'), onnxruntime: packageVersion('node_modules/onnxruntime-node') }
   return {
-    ...{ steps: done, peakMiB, versions, ...(done.length < steps && { ended: alarm }) },
+    steps: done,
+    peakMiB,
+    versions,
+    ...(done.length < steps && { ended: alarm }),
     model: kind === 'lora' ? ['--model', model, '--adapter', trained] : ['--model', trained],
   }
 }
@@ -183,7 +194,9 @@ const trainTrl = async (name: RunName, places: Places, out: string): Promise<Tra
     }
   })
   return {
-    ...{ steps: done, peakMiB, versions },
+    steps: done,
+    peakMiB,
+    versions,
     model: kind === 'lora' ? ['--model', places.model, '--adapter', out] : ['--model', out],
   }
 }

@@ -98,7 +98,8 @@ const repliesTo = async (queries: readonly string[], key: T.Key) => {
   const state = orThrow(await env.reset(TensorDict({ query: data(rows) }, [rows.length]), key)())
   const action = orThrow(await policy.act(state, child(key, 'act'))())
   return raggedRows(get(action, 'tokens', 'response')).map((ids) => ({
-    ...{ reply: tokenizer.decode(ids, 'skip'), tokens: ids.length },
+    reply: tokenizer.decode(ids, 'skip'),
+    tokens: ids.length,
   }))
 }
 

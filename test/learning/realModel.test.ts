@@ -59,8 +59,12 @@ describe('SmolLM2-135M-Instruct, a file in GGUF', () => {
 
   it('is trained with an adapter: sampler and trainer agree, numbers are finite, and memory stays low', async () => {
     const settings = recipe.settings.parse({
-      ...{ model: model(), steps: 2, lora: { rank: 16 }, tasks: { prompts: 2, group: 4 } },
-      ...{ sampling: { maxNewTokens: 24 }, keep: { evalTasks: 1, evalEvery: 2 } },
+      model: model(),
+      steps: 2,
+      lora: { rank: 16 },
+      tasks: { prompts: 2, group: 4 },
+      sampling: { maxNewTokens: 24 },
+      keep: { evalTasks: 1, evalEvery: 2 },
     })
     const steps: StepRecord[] = []
     const run = await recipe.build(settings, {})

@@ -150,7 +150,9 @@ describe('alarms of a run', () => {
   it('find a collapse of a rare reward after one step, in which completions become empty or random', () => {
     const start = { reward: 0.0625, completionTokens: 43.75, truncated: 0.81, update: { entropy: 2.57 } }
     const empty = [1.06, 1.22, 1].map((completionTokens) => ({
-      ...{ reward: 0, completionTokens, update: { entropy: 0.2 } },
+      reward: 0,
+      completionTokens,
+      update: { entropy: 0.2 },
     }))
     expect(heard(steps([start, ...empty]))).toEqual(['length-collapse 2-3'])
     const random = times(3, { ...start, reward: 0, update: { entropy: 10.1 } })

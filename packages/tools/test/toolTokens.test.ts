@@ -31,7 +31,7 @@ import { ToolRegistry, toolSpecs } from '../src/tools/toolRegistry.js'
 
 useEngine()
 
-/** Says a word that nobody else says. */
+/** Returns a word that appears nowhere else. */
 const whisper = (word: string) =>
   tool({
     name: 'whisper',

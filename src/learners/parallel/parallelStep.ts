@@ -101,8 +101,8 @@ export const parallelStep = <S, M extends LossMetrics>(
   }
 
   const sum = (parts: readonly ComputedGradients<StepMeasures>[]): NamedTensors | null => {
-    const [first = null, ...more] = parts.flatMap(({ grads }) => (grads === null ? [] : [grads]))
-    return more.reduce<NamedTensors | null>(pieces.add, first)
+    const [first, ...more] = parts.flatMap(({ grads }) => (grads === null ? [] : [grads]))
+    return first === undefined ? null : more.reduce((sum, part) => pieces.add(sum, part), first)
   }
 
   const learnFrom = (

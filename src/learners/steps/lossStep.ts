@@ -156,11 +156,8 @@ export interface StepPieces<S, M> {
     micro: MicroBatch,
     given: { readonly counts: LossCounts; readonly sum: NamedTensors | null },
   ) => ComputedGradients<StepMeasures>
-  /**
-   * Adds two sets of gradients and frees them; null is zero. The result belongs to the enclosing
-   * scope, unless it is one of them.
-   */
-  readonly add: (a: NamedTensors | null, b: NamedTensors | null) => NamedTensors | null
+  /** Adds two sets of gradients and frees them. The result belongs to the enclosing scope. */
+  readonly add: (sum: NamedTensors, part: NamedTensors) => NamedTensors
   /**
    * Clips gradients, frees them, and updates the state. Null is a gradient of zero.
    *
@@ -283,7 +280,7 @@ export const stepPieces = <S, M extends LossMetrics>(
         { params, frozen, counts, ...tensorsOf(rows) },
         { gradient, ...(sum !== null && { collect: (part) => add(sum, part) }) },
       ),
-    add: (a, b) => (a === null || b === null ? (a ?? b) : add(a, b)),
+    add,
     learn: ({ grads: given, state, learningRate }, computed) => {
       const grads = given ?? mapNamed(state.params, (param) => tf.zerosLike(param!))
       const { norm, factor } = step.measure(grads)

@@ -29,7 +29,7 @@ export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'li
   readonly scope?: ResourceScope
   /**
    * Prepares an environment for its user, such as with the arguments of the row (`episode.task`).
-   * What it throws is a failure to start.
+   * An exception is a failure to start.
    */
   readonly prepare?: (environment: R, episode: Episode | undefined) => Promise<void>
   /**

@@ -95,7 +95,7 @@ describe('processMLGym', () => {
     }))
 })
 
-/** What the bridge imports, as far as it uses it: an environment that says what it was told. */
+/** The part of MLGym that the bridge imports: an environment that returns its arguments. */
 const FAKE_MLGYM: Readonly<Record<string, string>> = {
   'gymnasium.py': 'def make(name, devices):\n    from mlgym.environment.env import ENVS\n    return ENVS[name]\n',
   'mlgym/__init__.py': 'from pathlib import Path\nCONFIG_DIR = Path("configs")\nprint("noise of an import")\n',

@@ -12,7 +12,7 @@ interface Thing {
   dead: 'no' | 'yes'
 }
 
-/** Things that count who is alive. `pause` decides when a start, an end or a check goes on. */
+/** Resources that count those in use. `pause` decides when a start, an end or a check continues. */
 const things = (
   pause: (what: string) => Promise<unknown> = async () => {},
   fails: (n: number) => boolean = () => false,

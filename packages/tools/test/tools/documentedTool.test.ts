@@ -20,7 +20,7 @@ async function total(numbers: readonly number[], options?: { round: boolean; uni
 }
 
 const agent = {
-  /** Greets somebody. */
+  /** Greets a person. */
   greet(name: string): string {
     return `Hello, ${name}`
   },
